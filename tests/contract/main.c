@@ -1,0 +1,42 @@
+/* The contract suite: contract BACKEND [stream|auto] [IMAGE]. One suite, every backend, real engines. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/registry.h"
+#include "tests/contract/session.h"
+
+int main(int argc, char **argv)
+{
+    struct error err;
+    Suite *suite;
+    SRunner *runner;
+    int failed;
+
+    if (argc < 2 || (argc > 2 && strcmp(argv[2], "stream") != 0 && strcmp(argv[2], "auto") != 0)) {
+        fprintf(stderr, "usage: contract BACKEND [stream|auto] [IMAGE]\n");
+        return 2;
+    }
+    if (backend_find(argv[1], &fixture.backend, &err) < 0) {
+        fprintf(stderr, "contract: %s\n", err.message);
+        return 2;
+    }
+    fixture.placement = argc > 2 && strcmp(argv[2], "stream") == 0 ? LINK_PLACE_STREAM : LINK_PLACE_AUTO;
+    fixture.image = argc > 3 ? argv[3] : NULL;
+
+    suite = suite_create(argv[1]);
+    suite_add_tcase(suite, case_exec());
+    suite_add_tcase(suite, case_deadlines());
+    suite_add_tcase(suite, case_read());
+    suite_add_tcase(suite, case_write());
+    suite_add_tcase(suite, case_names());
+    suite_add_tcase(suite, case_lifecycle());
+    suite_add_tcase(suite, case_lifecycle_alone());
+    suite_add_tcase(suite, case_isolation());
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
