@@ -2,8 +2,8 @@
  *
  *     u32 length of the payload | u16 type | u16 zero | u64 id | payload
  *
- * All numbers are little-endian; a string is its u32 length and its bytes. Many requests are in flight
- * at once; `id` is chosen by the host and names the call or the execution that a frame is about. The
+ * All numbers are little-endian; a string is its u32 length and its bytes, and so is `data`
+ * (wire_put_bytes). Many requests are in flight at once; `id` is chosen by the host and names the call or the execution that a frame is about. The
  * host speaks first (HELLO), the hand answers WELCOME or REFUSE; what comes before that is a fault.
  *
  * Both ends treat every byte of the other as hostile. A frame that does not decode ends the connection.
