@@ -8,15 +8,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int count;
 
-static void fatal(const char *what)
+_Noreturn static void fatal(const char *what)
 {
     printf("Bail out! %s: %s\n", what, strerror(errno));
     exit(EXIT_FAILURE);
+}
+
+static size_t size_of(FILE *file)
+{
+    struct stat st;
+
+    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode)) {
+        errno = EINVAL;
+        fatal("a seed is a file");
+    }
+    return (size_t)st.st_size;
 }
 
 /* Gives the target a block of the seed's exact size, so that a sanitizer sees each byte too many. */
@@ -24,38 +37,35 @@ static void replay(const char *path)
 {
     FILE *file = fopen(path, "rb");
     uint8_t *data;
-    long size;
+    size_t size;
 
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (size = ftell(file)) < 0) {
+    if (file == NULL) {
         fatal(path);
     }
-    rewind(file);
-    data = malloc(size > 0 ? (size_t)size : 1);
-    if (data == NULL || fread(data, 1, (size_t)size, file) != (size_t)size) {
+    size = size_of(file);
+    data = malloc(size > 0 ? size : 1);
+    if (data == NULL || fread(data, 1, size, file) != size) {
         fatal(path);
     }
     fclose(file);
     printf("# %s\n", path);
     fflush(stdout);
-    LLVMFuzzerTestOneInput(data, (size_t)size);
+    LLVMFuzzerTestOneInput(data, size);
     free(data);
-    printf("ok %d - the seed %s is taken without harm\n", ++count, strrchr(path, '/') + 1);
+    printf("ok %d - the seed %s is taken without harm\n", ++count, path);
 }
 
 static void replay_folder(const char *folder)
 {
     struct dirent **names;
-    int n = scandir(folder, &names, NULL, alphasort);
+    int n;
 
-    if (n < 0) {
+    if (chdir(folder) != 0 || (n = scandir(".", &names, NULL, alphasort)) < 0) {
         fatal(folder);
     }
     for (int i = 0; i < n; i++) {
-        char path[4096];
-
         if (names[i]->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-            replay(path);
+            replay(names[i]->d_name);
         }
         free(names[i]);
     }
@@ -68,12 +78,10 @@ int main(int argc, char **argv)
     const char *name = strrchr(argv[0], '/');
     char folder[4096];
 
-    if (argc > 1) {
-        for (int i = 1; i < argc; i++) {
-            snprintf(folder, sizeof folder, "./%s", argv[i]);
-            replay(argv[i][0] == '/' ? argv[i] : folder);
-        }
-    } else {
+    for (int i = 1; i < argc; i++) {
+        replay(argv[i]);
+    }
+    if (argc == 1) {
         snprintf(folder, sizeof folder, "%s/tests/fuzz/seeds/%s", source != NULL ? source : ".",
                  name != NULL ? name + 1 : argv[0]);
         replay_folder(folder);
