@@ -556,6 +556,24 @@ int wire_put_reply(struct buffer *out, enum wire_op op, const struct wire_reply 
     return r < 0 ? -1 : 0;
 }
 
+#define DATA_REPLY_HEAD 6 /* u16 code, u32 length */
+
+size_t wire_begin_data_reply(struct buffer *out)
+{
+    size_t reply = out->length;
+
+    if (buffer_reserve(out, DATA_REPLY_HEAD) == NULL || wire_put_u16(out, ERROR_NONE) < 0 ||
+        wire_put_u32(out, 0) < 0) {
+        return SIZE_MAX;
+    }
+    return reply;
+}
+
+void wire_end_data_reply(struct buffer *out, size_t reply)
+{
+    store(out->data + reply + 2, out->length - reply - DATA_REPLY_HEAD, 4);
+}
+
 int wire_get_reply(const uint8_t *payload, size_t length, enum wire_op op, struct wire_reply *ret)
 {
     struct wire_reader r = {payload, length, false};

@@ -264,6 +264,12 @@ int wire_put_reply(struct buffer *out, enum wire_op op, const struct wire_reply 
 int wire_get_reply(const uint8_t *payload, size_t length, enum wire_op op, struct wire_reply *ret)
     __attribute__((nonnull(1, 4), warn_unused_result));
 
+/* A successful reply of an op that answers data alone (READLINK, READ, READDIR, RESOLVE), made in place:
+ * begin, append the data to the buffer, end. Returns the reply's offset, to end it or to cut the buffer
+ * back to, or SIZE_MAX where the buffer is full. */
+size_t wire_begin_data_reply(struct buffer *out) __attribute__((nonnull));
+void wire_end_data_reply(struct buffer *out, size_t reply) __attribute__((nonnull));
+
 /* What a failed call answers: fills in code, errno and message (points into `err`). */
 void wire_reply_error(struct wire_reply *reply, const struct error *err) __attribute__((nonnull));
 
