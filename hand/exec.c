@@ -1,0 +1,429 @@
+#include "hand/exec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Life of a record ------------------------------------------------------------------------- */
+
+static void execution_free(struct execution *e)
+{
+    struct executions *set = e->set;
+
+    for (unsigned i = 0; i < 2; i++) {
+        stream_close(&e->streams[i]);
+        buffer_release(&e->streams[i].kept);
+    }
+    input_close(e);
+    buffer_release(&e->input.queue);
+    loop_remove(set->loop, &e->report);
+    loop_disarm(&e->kill_timer);
+    strays_disown(set, e);
+    if (e->supervisor != NULL) {
+        e->supervisor->execution = NULL;
+    }
+    list_remove(&e->by_owner);
+    list_remove(&e->by_set);
+    set->count--;
+    free(e->cwd);
+    free(e);
+}
+
+/* Nothing more will happen to it. */
+static bool execution_over(const struct execution *e)
+{
+    return !e->killing && (e->settled || e->state == EXECUTION_FAILED);
+}
+
+void execution_changed(struct execution *e)
+{
+    if (e->owner != NULL) {
+        e->owner->changed(e->owner);
+    } else if (execution_over(e)) {
+        execution_free(e);
+    }
+}
+
+void execution_forget(struct execution *e)
+{
+    e->owner = NULL;
+    list_remove(&e->by_owner);
+    if (execution_over(e)) {
+        execution_free(e);
+    } else {
+        execution_kill(e);
+    }
+}
+
+struct execution *execution_find(const struct execution_owner *owner, uint64_t id)
+{
+    list_each(at, next, &owner->executions) {
+        struct execution *e = container_of(at, struct execution, by_owner);
+
+        if (e->id == id) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+void execution_signal(struct execution *e, uint32_t signal)
+{
+    if (e->state == EXECUTION_RUNNING && !e->ended && signal >= 1 && signal <= 64) {
+        kill(-e->command, (int)signal);
+    }
+}
+
+/* ---- What the supervisor says ------------------------------------------------------------------ */
+
+static void take_failure(struct execution *e, const struct report *report)
+{
+    int code = report->os_errno;
+
+    e->state = EXECUTION_FAILED;
+    switch (report->step) {
+    case LAUNCH_CHDIR:
+        error_set_errno(&e->failure, code, "%s", e->cwd != NULL ? e->cwd : e->set->workdir);
+        break;
+    case LAUNCH_EXEC:
+        error_set_errno(&e->failure, code, EXEC_PROGRAM);
+        break;
+    default:
+        error_set_errno(&e->failure, code, "cannot start a command");
+    }
+}
+
+static void take_status(struct execution *e, int status, uint64_t cpu_us, uint64_t peak_kib)
+{
+    e->ended = true;
+    e->exit.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    e->exit.signal = WIFEXITED(status) ? 0 : (uint32_t)WTERMSIG(status);
+    e->exit.cpu_us = cpu_us;
+    e->exit.peak_kib = peak_kib;
+}
+
+/* The command has ended and nothing is in the way of saying so. */
+static void settle(struct execution *e, bool others)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct stream *s = &e->streams[i];
+
+        stream_finish(s);
+        e->exit.total[i] = s->total;
+        e->exit.sent[i] = stream_end(s);
+    }
+    input_close(e);
+    e->exit.left = others ? execution_count_left(e) : 0;
+    e->settled = true;
+}
+
+static void take_report(struct execution *e, const struct report *report)
+{
+    switch (report->kind) {
+    case REPORT_STARTED:
+        e->state = EXECUTION_RUNNING;
+        e->command = report->pid;
+        break;
+    case REPORT_FAILED:
+        take_failure(e, report);
+        break;
+    case REPORT_ENDED:
+        take_status(e, report->status, report->cpu_us, report->peak_kib);
+        break;
+    case REPORT_REST:
+        settle(e, report->others != 0);
+        break;
+    }
+}
+
+/* Takes all reports that are there; returns whether there was any. */
+static bool read_reports(struct execution *e)
+{
+    struct report report;
+    bool any = false;
+    ssize_t n = 0;
+
+    while (e->report.fd >= 0 && (n = read(e->report.fd, &report, sizeof report)) == sizeof report) {
+        take_report(e, &report);
+        any = true;
+    }
+    if (n == 0) {
+        loop_remove(e->set->loop, &e->report);
+    }
+    return any;
+}
+
+/* Takes what the supervisor has said and does what follows from it. May free `e`. */
+static void hear_supervisor(struct execution *e)
+{
+    bool starting = e->state == EXECUTION_STARTING;
+
+    if (!read_reports(e)) {
+        return;
+    }
+    if (starting && e->killing && e->state == EXECUTION_RUNNING) {
+        execution_kill_step(e); /* it was asked for before there was anything to kill */
+        return;
+    }
+    if (e->state == EXECUTION_FAILED) {
+        e->killing = false;
+    }
+    execution_changed(e);
+}
+
+static void report_ready(struct source *source, uint32_t events)
+{
+    (void)events;
+    hear_supervisor(container_of(source, struct execution, report));
+}
+
+/* ---- The start --------------------------------------------------------------------------------- */
+
+static void kill_timer_fired(struct timer *timer)
+{
+    execution_kill_step(container_of(timer, struct execution, kill_timer));
+}
+
+static struct execution *execution_new(struct executions *set, uint64_t id,
+                                       const struct wire_exec *request)
+{
+    struct execution *e = calloc(1, sizeof *e);
+
+    if (e == NULL) {
+        return NULL;
+    }
+    e->set = set;
+    e->id = id;
+    e->has_stdin = request->has_stdin;
+    e->report.fd = -1;
+    list_init(&e->by_owner);
+    list_init(&e->by_set);
+    for (unsigned i = 0; i < 2; i++) {
+        e->streams[i].execution = e;
+        e->streams[i].source.fd = -1;
+        e->streams[i].keep = request->keep;
+        buffer_init(&e->streams[i].kept, (size_t)request->keep);
+    }
+    e->input.source.fd = -1;
+    buffer_init(&e->input.queue, 2 * EXEC_INPUT_WINDOW);
+    timer_init(&e->kill_timer, kill_timer_fired);
+    if (request->cwd.length > 0) {
+        e->cwd = strndup(request->cwd.data, request->cwd.length);
+        if (e->cwd == NULL) {
+            free(e);
+            return NULL;
+        }
+    }
+    list_append(&set->all, &e->by_set);
+    set->count++;
+    return e;
+}
+
+/* Made before the fork: memory must not run out when the child is there. */
+static struct supervisor *supervisor_new(struct execution *e)
+{
+    struct supervisor *s = calloc(1, sizeof *s);
+
+    if (s != NULL) {
+        s->execution = e;
+        list_append(&e->set->supervisors, &s->node);
+        e->supervisor = s;
+    }
+    return s;
+}
+
+static void supervisor_free(struct supervisor *s)
+{
+    if (s->execution != NULL) {
+        s->execution->supervisor = NULL;
+    }
+    list_remove(&s->node);
+    free(s);
+}
+
+int execution_start(struct executions *set, struct execution_owner *owner, uint64_t id,
+                    const struct wire_exec *request, struct error *err)
+{
+    struct execution *e;
+
+    if (set->count >= EXEC_MAX_RUNNING) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "too many commands at once (%d)",
+                         EXEC_MAX_RUNNING);
+    }
+    if (request->keep > EXEC_MAX_KEEP) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "no more than %u bytes of output can be kept",
+                         EXEC_MAX_KEEP);
+    }
+    e = execution_new(set, id, request);
+    if (e == NULL) {
+        return error_set_errno(err, ENOMEM, "exec");
+    }
+    if (supervisor_new(e) == NULL) {
+        execution_free(e);
+        return error_set_errno(err, ENOMEM, "exec");
+    }
+    e->report.ready = report_ready;
+    e->supervisor->pid = execution_launch(e, request, err);
+    if (e->supervisor->pid < 0) {
+        supervisor_free(e->supervisor);
+        execution_free(e);
+        return -1;
+    }
+    e->owner = owner;
+    list_append(&owner->executions, &e->by_owner);
+    return 0;
+}
+
+/* ---- Dead children ----------------------------------------------------------------------------- */
+
+static struct execution *running_command(struct executions *set, pid_t pid)
+{
+    list_each(at, next, &set->all) {
+        struct execution *e = container_of(at, struct execution, by_set);
+
+        if (e->state == EXECUTION_RUNNING && !e->ended && e->command == pid) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* Where the supervisor was killed, its command's end is ours to see. */
+static void command_reaped(struct executions *set, pid_t pid, int status, const struct rusage *use)
+{
+    struct execution *e = running_command(set, pid);
+
+    if (e == NULL) { /* the supervisor's first word may not have been heard yet */
+        list_each(at, next, &set->all) {
+            struct execution *starting = container_of(at, struct execution, by_set);
+
+            if (starting->state == EXECUTION_STARTING) {
+                hear_supervisor(starting);
+            }
+        }
+        e = running_command(set, pid);
+    }
+    if (e == NULL) {
+        return;
+    }
+    take_status(e, status,
+                (uint64_t)(use->ru_utime.tv_sec + use->ru_stime.tv_sec) * 1000000 +
+                    (uint64_t)(use->ru_utime.tv_usec + use->ru_stime.tv_usec),
+                (uint64_t)use->ru_maxrss);
+    if (e->supervisor == NULL) {
+        settle(e, true);
+        execution_changed(e);
+    }
+}
+
+/* The supervisor is dead, and what it still had below it is ours now. */
+static void supervisor_lost(struct execution *e)
+{
+    bool starting = e->state == EXECUTION_STARTING;
+
+    e->orphaned = true;
+    strays_find(e->set, e);
+    if (starting) {
+        error_set(&e->failure, ERROR_IO, 0, "the command was killed while it started");
+        e->state = EXECUTION_FAILED;
+    }
+    if (e->ended && !e->settled) {
+        settle(e, true);
+    } else if (e->settled && !e->told_exit) {
+        e->exit.left = execution_count_left(e);
+    }
+    if (starting || e->killing) {
+        e->killing = false;
+        execution_kill(e);
+    } else {
+        execution_changed(e);
+    }
+}
+
+static void supervisor_reaped(struct supervisor *s, int status)
+{
+    struct execution *e = s->execution;
+
+    if (e != NULL) {
+        read_reports(e);
+    }
+    supervisor_free(s);
+    if (e == NULL) {
+        return;
+    }
+    if (WIFSIGNALED(status) || (!e->settled && e->state != EXECUTION_FAILED)) {
+        supervisor_lost(e);
+    } else {
+        e->killing = false; /* it ends when nothing is left below it */
+        loop_disarm(&e->kill_timer);
+        execution_changed(e);
+    }
+}
+
+static struct supervisor *supervisor_find(struct executions *set, pid_t pid)
+{
+    list_each(at, next, &set->supervisors) {
+        struct supervisor *s = container_of(at, struct supervisor, node);
+
+        if (s->pid == pid) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+void executions_reap(struct executions *set)
+{
+    struct rusage use;
+    bool forgotten = false;
+    int status;
+    pid_t pid;
+
+    while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &use)) > 0) {
+        struct supervisor *s = supervisor_find(set, pid);
+
+        if (WIFSTOPPED(status)) {
+            if (s != NULL) {
+                kill(pid, SIGCONT); /* nobody below may put it to sleep */
+            }
+        } else if (s != NULL) {
+            forgotten |= s->execution == NULL && WIFSIGNALED(status);
+            supervisor_reaped(s, status);
+        } else {
+            command_reaped(set, pid, status, &use);
+        }
+    }
+    if (forgotten) {
+        strays_find(set, NULL);
+    }
+}
+
+/* ---- The set ----------------------------------------------------------------------------------- */
+
+void executions_init(struct executions *set)
+{
+    list_init(&set->all);
+    list_init(&set->supervisors);
+    list_init(&set->drains);
+}
+
+static void mark_everything(struct process_list *list, void *arg)
+{
+    pid_t self = getpid();
+
+    (void)arg;
+    for (size_t i = 0; i < list->count; i++) {
+        list->at[i].inside = list->at[i].parent == self;
+    }
+    processes_mark_below(list);
+}
+
+void executions_kill_all(struct executions *set)
+{
+    for (unsigned i = 0; i < 8 && tree_kill(set->proc_fd, mark_everything, NULL) > 0; i++) {
+        usleep(1000U << i);
+    }
+}

@@ -1,0 +1,275 @@
+#include "hand/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/cleanup.h"
+
+/* What getdents64(2) gives; the C library's readdir() would allocate. */
+struct dirent_of_kernel {
+    uint64_t ino;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+#define NAMES_BYTES 16384
+
+/* ---- Reading /proc --------------------------------------------------------------------------- */
+
+/* The name of a process in /proc, or 0. */
+static pid_t pid_of_name(const char *name)
+{
+    char *end;
+    long pid;
+
+    if (name[0] < '1' || name[0] > '9') {
+        return 0;
+    }
+    pid = strtol(name, &end, 10);
+    return *end == '\0' && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+/* Reads the line of /proc/PID/stat. A process may have any name, so the fields are counted from the
+ * last parenthesis. */
+static int process_parse(const char *line, struct process *ret)
+{
+    const char *p = strrchr(line, ')');
+    long parent, session, threads;
+    unsigned long long start;
+    char state;
+
+    if (p == NULL || sscanf(p + 1,
+                            " %c %ld %*d %ld %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld"
+                            " %*d %llu",
+                            &state, &parent, &session, &threads, &start) != 5) {
+        return -1;
+    }
+    ret->parent = (pid_t)parent;
+    ret->session = (pid_t)session;
+    ret->start = start;
+    /* The first thread may have ended before the others: a zombie to look at, and yet it runs. */
+    ret->dead = (state == 'Z' || state == 'X') && threads <= 1;
+    ret->inside = false;
+    return 0;
+}
+
+static int process_read(int proc_fd, pid_t pid, struct process *ret)
+{
+    char path[32];
+    char line[512];
+    ssize_t n;
+    cleanup_fd int fd = -1;
+
+    snprintf(path, sizeof path, "%ld/stat", (long)pid);
+    fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    n = read(fd, line, sizeof line - 1);
+    if (n <= 0) {
+        return -1;
+    }
+    line[n] = '\0';
+    ret->pid = pid;
+    return process_parse(line, ret);
+}
+
+static int list_add(struct process_list *list, const struct process *process)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        struct process *at;
+
+        if (list->count >= TREE_MAX_PROCESSES) {
+            errno = ENOBUFS;
+            return -1;
+        }
+        at = realloc(list->at, capacity * sizeof *at);
+        if (at == NULL) {
+            return -1;
+        }
+        list->at = at;
+        list->capacity = capacity;
+    }
+    list->at[list->count++] = *process;
+    return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    pid_t x = ((const struct process *)a)->pid;
+    pid_t y = ((const struct process *)b)->pid;
+
+    return (x > y) - (x < y);
+}
+
+int processes_read(struct process_list *list, int proc_fd)
+{
+    _Alignas(struct dirent_of_kernel) char names[NAMES_BYTES];
+    cleanup_fd int fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long n;
+
+    list->count = 0;
+    if (fd < 0) {
+        return -1;
+    }
+    while ((n = syscall(SYS_getdents64, fd, names, sizeof names)) > 0) {
+        for (long at = 0; at < n;) {
+            struct dirent_of_kernel *entry = (void *)(names + at);
+            pid_t pid = pid_of_name(entry->name);
+            struct process process;
+
+            at += entry->length;
+            if (pid > 0 && process_read(proc_fd, pid, &process) == 0 && list_add(list, &process) < 0) {
+                list->count = 0;
+                return -1;
+            }
+        }
+    }
+    if (n < 0) {
+        list->count = 0;
+        return -1;
+    }
+    if (list->count > 0) {
+        qsort(list->at, list->count, sizeof *list->at, by_pid);
+    }
+    return 0;
+}
+
+void processes_release(struct process_list *list)
+{
+    free(list->at);
+    *list = (struct process_list){NULL, 0, 0};
+}
+
+/* ---- The tree -------------------------------------------------------------------------------- */
+
+struct process *processes_find(const struct process_list *list, pid_t pid)
+{
+    struct process key = {.pid = pid};
+
+    return list->count == 0 ? NULL : bsearch(&key, list->at, list->count, sizeof key, by_pid);
+}
+
+void processes_mark_below(struct process_list *list)
+{
+    bool more = true;
+
+    /* A parent has the lower number except where numbers wrapped: mostly one round. */
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < list->count; i++) {
+            struct process *p = &list->at[i];
+            const struct process *parent = p->inside ? NULL : processes_find(list, p->parent);
+
+            if (parent != NULL && parent->inside) {
+                p->inside = true;
+                more = true;
+            }
+        }
+    }
+}
+
+size_t processes_inside(const struct process_list *list)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        n += list->at[i].inside && !list->at[i].dead;
+    }
+    return n;
+}
+
+/* ---- Killing --------------------------------------------------------------------------------- */
+
+/* Signals this very process and not another one that has got its number meanwhile. */
+static void process_signal(int proc_fd, const struct process *process, int signal)
+{
+    cleanup_fd int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    struct process now;
+
+    if (fd < 0 && errno != ENOSYS) {
+        return;
+    }
+    if (process_read(proc_fd, process->pid, &now) < 0 || now.start != process->start) {
+        return;
+    }
+    if (fd < 0) {
+        kill(process->pid, signal);
+    } else {
+        syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+    }
+}
+
+static void signal_inside(int proc_fd, const struct process_list *list, int signal)
+{
+    pid_t self = getpid();
+
+    for (size_t i = 0; i < list->count; i++) {
+        const struct process *p = &list->at[i];
+
+        if (p->inside && !p->dead && p->pid != self) {
+            process_signal(proc_fd, p, signal);
+        }
+    }
+}
+
+/* True where one is inside now and was not before. */
+static bool grew(const struct process_list *before, const struct process_list *now)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        const struct process *p = &now->at[i];
+        const struct process *old;
+
+        if (!p->inside || p->dead) {
+            continue;
+        }
+        old = processes_find(before, p->pid);
+        if (old == NULL || !old->inside || old->start != p->start) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int look(struct process_list *list, int proc_fd, tree_mark mark, void *arg)
+{
+    if (processes_read(list, proc_fd) < 0) {
+        return -1;
+    }
+    mark(list, arg);
+    return 0;
+}
+
+size_t tree_kill(int proc_fd, tree_mark mark, void *arg)
+{
+    struct process_list before = {NULL, 0, 0};
+    struct process_list now = {NULL, 0, 0};
+    size_t left = SIZE_MAX;
+
+    for (int pass = 0; pass < TREE_MAX_PASSES; pass++) {
+        struct process_list swap = before;
+
+        before = now;
+        now = swap;
+        if (look(&now, proc_fd, mark, arg) < 0 || !grew(&before, &now)) {
+            break;
+        }
+        signal_inside(proc_fd, &now, SIGSTOP);
+    }
+    signal_inside(proc_fd, &now, SIGKILL);
+    if (look(&now, proc_fd, mark, arg) == 0) {
+        left = processes_inside(&now);
+    }
+    processes_release(&before);
+    processes_release(&now);
+    return left;
+}
