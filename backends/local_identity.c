@@ -1,0 +1,127 @@
+#include "backends/local_identity.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define ID_MAX 4294967294u /* the last one means "none" */
+
+/* In the kernel's numbering. */
+static const char *const names[] = {
+    "CAP_CHOWN",           "CAP_DAC_OVERRIDE",    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",          "CAP_FSETID",          "CAP_KILL",
+    "CAP_SETGID",          "CAP_SETUID",          "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE", "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",       "CAP_NET_RAW",         "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",       "CAP_SYS_MODULE",      "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",      "CAP_SYS_PTRACE",      "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",       "CAP_SYS_BOOT",        "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",    "CAP_SYS_TIME",        "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",           "CAP_LEASE",           "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",   "CAP_SETFCAP",         "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",       "CAP_SYSLOG",          "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",   "CAP_AUDIT_READ",      "CAP_PERFMON",
+    "CAP_BPF",             "CAP_CHECKPOINT_RESTORE",
+};
+
+/* What a root inside may do, within its namespaces: what container engines give, without what would let it
+ * at the hand (SYS_PTRACE), the mounts (SYS_ADMIN) or the network's set-up. */
+static const char *const granted[] = {
+    "CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER",           "CAP_FSETID",     "CAP_KILL",    "CAP_SETGID",
+    "CAP_SETUID", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SETFCAP", "CAP_AUDIT_WRITE",
+};
+
+const char *local_capability_name(unsigned number)
+{
+    return number < sizeof names / sizeof names[0] ? names[number] : NULL;
+}
+
+/* The bit of a capability with or without "CAP_", in either case; 0 for an unknown one. */
+static uint64_t capability_bit(const char *name)
+{
+    const char *plain = strncasecmp(name, "CAP_", 4) == 0 ? name + 4 : name;
+
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcasecmp(names[i] + 4, plain) == 0) {
+            return UINT64_C(1) << i;
+        }
+    }
+    return 0;
+}
+
+static int capabilities_of(char *const *drop, uint64_t *ret, struct error *err)
+{
+    uint64_t set = 0;
+
+    for (size_t i = 0; i < sizeof granted / sizeof granted[0]; i++) {
+        set |= capability_bit(granted[i]);
+    }
+    for (; drop != NULL && *drop != NULL; drop++) {
+        uint64_t bit = strcasecmp(*drop, "ALL") == 0 ? UINT64_MAX : capability_bit(*drop);
+
+        if (bit == 0) {
+            return error_set(err, ERROR_BAD_REQUEST, 0, "there is no capability \"%.60s\"", *drop);
+        }
+        set &= ~bit;
+    }
+    *ret = set;
+    return 0;
+}
+
+/* Reads a decimal id and gives what follows it; NULL where there is none. */
+static const char *parse_id(const char *text, uint32_t *ret)
+{
+    char *end;
+    unsigned long long value;
+
+    if (!isdigit((unsigned char)*text)) {
+        return NULL;
+    }
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || value > ID_MAX) {
+        return NULL;
+    }
+    *ret = (uint32_t)value;
+    return end;
+}
+
+static int parse_user(const char *user, uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
+{
+    const char *rest = parse_id(user, ret_uid);
+
+    *ret_gid = *ret_uid;
+    if (rest != NULL && *rest == ':') {
+        rest = parse_id(rest + 1, ret_gid);
+    }
+    if (rest == NULL || *rest != '\0') {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID", user);
+    }
+    return 0;
+}
+
+int local_identity_of(const struct sandbox_spec *spec, struct local_identity *ret, struct error *err)
+{
+    struct local_identity identity = {.uid = geteuid(), .gid = getegid()};
+    bool root = geteuid() == 0;
+
+    if (root) {
+        identity.gid = 0;
+    }
+    if (spec->user != NULL && spec->user[0] != '\0' &&
+        parse_user(spec->user, &identity.uid, &identity.gid, err) < 0) {
+        return -1;
+    }
+    if (capabilities_of(spec->cap_drop, &identity.capabilities, err) < 0) {
+        return -1;
+    }
+    identity.range = root && identity.uid == 0 && identity.gid == 0;
+    if (!identity.range) {
+        identity.capabilities = 0;
+    }
+    *ret = identity;
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* Local sandboxes for tests, with a stand-in for the hand whose connections are shells. */
+#ifndef HANDSFS_TESTS_UNIT_LOCAL_BED_H
+#define HANDSFS_TESTS_UNIT_LOCAL_BED_H
+
+#include <sys/types.h>
+
+#include "sandbox/sandbox.h"
+
+#define BED_DEADLINE_MS 20000
+#define BED_OUTPUT_BYTES 65536
+
+/* Whether this machine can make sandboxes, or is to be told off for it (HANDSFS_REQUIRE). */
+bool bed_possible(void);
+
+/* How many kinds of caller there are to test as: this one, and an ordinary user where this one is root. */
+int bed_callers(void);
+
+/* Once before and once after the tests, in the process that forks them. */
+void bed_open(void);
+void bed_close(void);
+
+/* In a test: from here on as the caller of this number. */
+void bed_become(int caller);
+
+uint64_t bed_deadline(void);
+
+/* A checked spec of this session; ends with sandbox_spec_release(). */
+void bed_spec(struct sandbox_spec *spec, const char *session);
+
+/* Provisions; fails the test where that fails. */
+void bed_provision(const struct sandbox_spec *spec, struct sandbox *ret);
+void bed_destroy(const char *session);
+
+/* Runs a bash script inside and gives what it says, to be freed. */
+char *bed_run(struct sandbox *sandbox, const char *script);
+
+/* Fails the test where the script does not say exactly this. */
+void bed_expect(struct sandbox *sandbox, const char *script, const char *output);
+
+/* The process of its hand. */
+pid_t bed_hand(struct sandbox *sandbox);
+
+/* Stops it (SIGSTOP), and gives it. */
+pid_t bed_freeze(struct sandbox *sandbox);
+
+/* How many names the state directory holds, "." and ".." not counted. */
+size_t bed_names(void);
+
+#endif
