@@ -37,10 +37,10 @@ dev_t unmount_device(const char *path)
 /* For those who may not unmount themselves. 0 or an errno. */
 static int run_fusermount(const char *mountpoint, bool lazily)
 {
-    char *const argv[] = {"fusermount3", "-u", lazily ? "-qz" : "-q", "--", (char *)mountpoint, NULL};
+    const char *const argv[] = {"fusermount3", "-u", lazily ? "-qz" : "-q", "--", mountpoint, NULL};
     pid_t pid;
     int status;
-    int r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    int r = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
 
     if (r != 0) {
         return r;
