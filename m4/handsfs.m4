@@ -1,19 +1,27 @@
 # What configure.ac needs beyond autoconf's own macros.
 
-# HANDSFS_APPEND_FLAGS(VARIABLE, FLAGS): appends each flag that $CC takes without a complaint.
+# HANDSFS_TRY_FLAGS(VARIABLE, FLAGS, [OTHERWISE]): appends the flags if $CC takes them without a
+# complaint. A -Wno- flag that is not known goes unnoticed until something else is diagnosed, so its
+# positive form is tried.
+AC_DEFUN([HANDSFS_TRY_FLAGS], [
+    AC_MSG_CHECKING([whether $CC takes $2])
+    CFLAGS="$handsfs_saved_CFLAGS -Werror `AS_ECHO([" $2"]) | $SED 's/ -Wno-/ -W/g'`"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+        [AC_MSG_RESULT([yes])
+         $1="${$1}${$1:+ }$2"],
+        [AC_MSG_RESULT([no])
+         $3])
+    CFLAGS=$handsfs_saved_CFLAGS
+])
+
+# HANDSFS_APPEND_FLAGS(VARIABLE, FLAGS): appends those flags that $CC takes; all at once if it can.
 AC_DEFUN([HANDSFS_APPEND_FLAGS], [
     handsfs_saved_CFLAGS=$CFLAGS
-    for handsfs_flag in $2; do
-        AC_MSG_CHECKING([whether $CC takes $handsfs_flag])
-        # A -Wno- flag that is not known goes unnoticed until something else is diagnosed, so its
-        # positive form is tried.
-        CFLAGS="$handsfs_saved_CFLAGS -Werror `AS_ECHO([$handsfs_flag]) | $SED s/^-Wno-/-W/`"
-        AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
-            [AC_MSG_RESULT([yes])
-             $1="${$1}${$1:+ }$handsfs_flag"],
-            [AC_MSG_RESULT([no])])
-    done
-    CFLAGS=$handsfs_saved_CFLAGS
+    handsfs_flags=`echo $2`
+    HANDSFS_TRY_FLAGS([$1], [$handsfs_flags],
+        [for handsfs_flag in $handsfs_flags; do
+            HANDSFS_TRY_FLAGS([$1], [$handsfs_flag])
+        done])
     AC_SUBST([$1])
 ])
 

@@ -8,7 +8,7 @@ kinds='local docker k8s' # a backend's files are named after it
 libraries='uv fuse curl jansson check wslay yaml openssl pcre2'
 
 # Each include of the tree as "FILE:LINE INCLUDED", with its quotes or brackets.
-# shellcheck disable=SC2016,SC2086 # awk's variables; a list of folders
+# shellcheck disable=SC2086 # a list of folders
 all_includes=$(
     find $folders tests -name '*.[ch]' 2>/dev/null | sort | xargs -r awk '
         match($0, /^[ \t]*#[ \t]*include[ \t]*/) {
