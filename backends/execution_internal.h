@@ -20,7 +20,7 @@ struct execution {
     uint64_t id;
     bool in_list;
     bool sent;      /* the hand was told, or may have been */
-    bool started;   /* STARTED was heard */
+    bool started;   /* the hand has said that it runs */
     bool attached;  /* ATTACH was sent: a FAILED may say that the hand does not know it */
     bool killed;    /* KILL was sent, or is when there is a stream again */
     bool late;      /* the deadline has passed */

@@ -293,7 +293,7 @@ static int take_failed(struct execution *x, struct wire_reader *r)
         (code == ERROR_ERRNO && os_errno == 0)) {
         return -1;
     }
-    if (!x->over && x->attached) {
+    if (!x->over && x->attached && believable(code) == ERROR_IO) {
         execution_fail(x, ERROR_IO, 0, "the command was lost with the stream to the sandbox");
     } else if (!x->over) {
         error_set(&err, believable(code), (int)os_errno, "%.*s", (int)length, (const char *)text);
@@ -346,6 +346,7 @@ static int take_want(struct execution *x, struct wire_reader *r)
     if (wire_end(r) < 0 || !x->has_stdin) {
         return -1;
     }
+    x->started = true;
     if (x->in_window == 0) {
         x->in_window = want < EXECUTION_MAX_WINDOW ? want : EXECUTION_MAX_WINDOW;
     }

@@ -156,7 +156,7 @@ static bool read_once(struct stream *stream)
         return false;
     }
     n = read(stream->fd, to, LINK_READ_BYTES);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
     if (n <= 0) {
@@ -211,7 +211,7 @@ static void write_some(struct stream *stream)
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (n < 0 && errno == EAGAIN) {
             watch(stream, UV_READABLE | UV_WRITABLE);
             return;
         }
