@@ -241,7 +241,8 @@ static void add_accounts(struct local_arguments *arguments, const struct local_i
 }
 
 /* The host's resolv.conf where the sandbox has the host's network. */
-static void add_resolver(struct local_arguments *arguments, const struct sandbox_spec *spec)
+static void add_resolver(struct local_arguments *arguments, const char *how,
+                         const struct sandbox_spec *spec)
 {
     char content[HOST_FILE_MAX];
     cleanup_fd int fd =
@@ -249,13 +250,14 @@ static void add_resolver(struct local_arguments *arguments, const struct sandbox
     ssize_t n = fd >= 0 ? read(fd, content, sizeof content - 1) : 0;
 
     content[n > 0 ? n : 0] = '\0';
-    add_file(arguments, "--bind-data", "/etc/resolv.conf", content);
+    add_file(arguments, how, "/etc/resolv.conf", content);
 }
 
-/* The files that any container has as mount points are such here too: writable, not replaceable. */
+/* The files that any container has as mount points are such here too: they can be written, not replaced. */
 static void add_etc(struct local_arguments *arguments, const struct sandbox_spec *spec,
                     const struct local_identity *identity)
 {
+    const char *how = spec->read_only_root ? "--ro-bind-data" : "--bind-data";
     char text[512];
 
     add(arguments, "--perms", "0755", "--tmpfs", "/etc", NULL);
@@ -265,10 +267,10 @@ static void add_etc(struct local_arguments *arguments, const struct sandbox_spec
              "protocols: files\n");
     snprintf(text, sizeof text,
              "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 %s\n", spec->session);
-    add_file(arguments, "--bind-data", "/etc/hosts", text);
+    add_file(arguments, how, "/etc/hosts", text);
     snprintf(text, sizeof text, "%s\n", spec->session);
-    add_file(arguments, "--bind-data", "/etc/hostname", text);
-    add_resolver(arguments, spec);
+    add_file(arguments, how, "/etc/hostname", text);
+    add_resolver(arguments, how, spec);
     add_host_files(arguments);
 }
 
@@ -344,8 +346,7 @@ static void add_own(struct local_arguments *arguments, const char *directory, co
 /* All but the workdir, /tmp and what the kernel itself provides. */
 static void add_read_only(struct local_arguments *arguments, const char *workdir)
 {
-    static const char *const mounts[] = {"/etc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
-                                         "/var", "/run",       "/dev",          "/"};
+    static const char *const mounts[] = {"/etc", "/var", "/run", "/dev", "/"};
 
     for (size_t i = 0; i < sizeof mounts / sizeof mounts[0]; i++) {
         if (strcmp(mounts[i], workdir) != 0) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -155,7 +156,7 @@ void bed_close(void)
 
 void bed_become(int caller)
 {
-    if (caller > 0) {
+    if (caller > 0 && geteuid() != user) {
         ck_assert_int_eq(setgroups(0, NULL), 0);
         ck_assert_int_eq(setresgid(user_group, user_group, user_group), 0);
         ck_assert_int_eq(setresuid(user, user, user), 0);
@@ -237,6 +238,16 @@ pid_t bed_hand(struct sandbox *sandbox)
     ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), 0);
     ck_assert_int_gt(peer.pid, 1);
     return peer.pid;
+}
+
+void bed_kill(struct sandbox *sandbox)
+{
+    cleanup_fd int pidfd = pidfd_open(bed_hand(sandbox), 0);
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+    ck_assert_int_ge(pidfd, 0);
+    ck_assert_int_eq(pidfd_send_signal(pidfd, SIGKILL, NULL, 0), 0);
+    ck_assert_int_eq(poll(&p, 1, BED_DEADLINE_MS), 1);
 }
 
 pid_t bed_freeze(struct sandbox *sandbox)

@@ -40,6 +40,9 @@ void bed_expect(struct sandbox *sandbox, const char *script, const char *output)
 /* The process of its hand. */
 pid_t bed_hand(struct sandbox *sandbox);
 
+/* Kills it and waits until it and all of its are gone. */
+void bed_kill(struct sandbox *sandbox);
+
 /* Stops it (SIGSTOP), and gives it. */
 pid_t bed_freeze(struct sandbox *sandbox);
 

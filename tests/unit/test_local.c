@@ -332,10 +332,8 @@ START_TEST(a_sandbox_whose_hand_died_comes_back_as_another_with_its_files_and_va
     ck_assert_int_eq(env_list_set(&spec.env, "BOUND=first", &err), 0);
     bed_provision(&spec, &old);
     bed_expect(&old, "echo kept > file; echo home > ~/file", "");
-    ck_assert_int_eq(kill(bed_hand(&old), SIGKILL), 0);
-    while (attach("reborn", &found, &err) == 0) {
-        sandbox_release(&found);
-    }
+    bed_kill(&old);
+    ck_assert_int_eq(attach("reborn", &found, &err), -1);
     ck_assert_int_eq(err.code, ERROR_SANDBOX_GONE);
     bed_spec(&plain, "reborn");
     ck_assert_int_eq(env_list_set(&plain.env, "BOUND=second", &err), 0);
@@ -469,7 +467,7 @@ START_TEST(list_names_the_sessions_running_or_not)
     bed_provision(&spec, &sandbox);
     ck_assert_int_eq(sandbox_list(&backend_local, count_session, &found, &err), 0);
     ck_assert_int_eq(found, 1);
-    ck_assert_int_eq(kill(bed_hand(&sandbox), SIGKILL), 0);
+    bed_kill(&sandbox);
     ck_assert_int_eq(sandbox_list(&backend_local, count_session, &found, &err), 0);
     ck_assert_int_eq(found, 2);
     bed_destroy("listed");
