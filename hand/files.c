@@ -1,5 +1,6 @@
 #include "hand/files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -33,10 +34,17 @@ static int open_proc(void)
     return take_fd(&proc);
 }
 
-static int open_workdir(struct files *files, const char *workdir, struct error *err)
+static int open_directories(struct files *files, int root_fd, const char *workdir,
+                            struct error *err)
 {
     struct stat st;
 
+    files->proc = open_proc();
+    files->root = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    if (files->root < 0) {
+        return error_set_errno(err, errno, "root directory");
+    }
+    files->without_openat2 = !files_has_openat2(files->root);
     files->workdir = files_walk(files, WIRE_BASE_ROOT, workdir + 1, strlen(workdir + 1),
                                 O_PATH | O_DIRECTORY);
     if (files->workdir < 0 || fstat(files->workdir, &st) < 0) {
@@ -62,15 +70,13 @@ int files_new(struct files **ret, int root_fd, const char *workdir, struct error
 {
     struct files *files = calloc(1, sizeof *files);
 
+    assert(workdir[0] == '/');
     if (files == NULL) {
         return error_set(err, ERROR_NO_MEMORY, ENOMEM, "out of memory");
     }
+    files->root = -1;
     files->workdir = -1;
-    files->proc = open_proc();
-    files->root = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
-    if (files->root < 0 || workdir[0] != '/') {
-        error_set_errno(err, files->root < 0 ? errno : EINVAL, "root directory");
-    } else if (open_workdir(files, workdir, err) == 0) {
+    if (open_directories(files, root_fd, workdir, err) == 0) {
         if (handles_init(&files->handles) == 0) {
             *ret = files;
             return 0;

@@ -121,13 +121,13 @@ int parents_open(struct parents *p, const struct files *files, enum wire_base ba
     if (fd < 0) {
         int saved = errno;
 
-        parents_remove(p);
+        parents_remove(p, files);
         errno = saved;
     }
     return fd;
 }
 
-static int remove_one(const struct parents *p, unsigned i)
+static int remove_one(const struct parents *p, const struct files *files, unsigned i)
 {
     size_t top = p->names[0].start;
     size_t start = p->names[i].start;
@@ -135,15 +135,15 @@ static int remove_one(const struct parents *p, unsigned i)
     char name[FILES_NAME_SIZE];
 
     name_at(p, i, name);
-    dir = files_walk_from(p->anchor, p->path + top, i == 0 ? 0 : start - 1 - top,
+    dir = files_walk_from(files, p->anchor, p->path + top, i == 0 ? 0 : start - 1 - top,
                           O_PATH | O_DIRECTORY | O_NOFOLLOW);
     return dir < 0 ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-void parents_remove(struct parents *p)
+void parents_remove(struct parents *p, const struct files *files)
 {
     for (unsigned i = p->count; i > 0; i--) {
-        if (p->names[i - 1].made && remove_one(p, i - 1) < 0) {
+        if (p->names[i - 1].made && remove_one(p, files, i - 1) < 0) {
             break;
         }
     }

@@ -28,7 +28,7 @@ int parents_open(struct parents *parents, const struct files *files, enum wire_b
     __attribute__((nonnull, warn_unused_result));
 
 /* Removes what was made, as far as it is empty, and forgets it. */
-void parents_remove(struct parents *parents) __attribute__((nonnull));
+void parents_remove(struct parents *parents, const struct files *files) __attribute__((nonnull));
 
 /* Keeps what was made. */
 void parents_release(struct parents *parents) __attribute__((nonnull));

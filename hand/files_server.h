@@ -2,6 +2,7 @@
  *
  * files.c         the server and its table of operations
  * files_walk.c    from a reference to a descriptor
+ * files_slow.c    the walk where there is no openat2(2)
  * files_handles.c the table of open handles
  * files_names.c   operations on directory entries
  * files_attr.c    attributes
@@ -10,7 +11,9 @@
  * files_dir.c     listings
  * files_xattr.c   extended attributes
  * files_resolve.c where a symbolic link leads
- * files_write.c   the contract's WriteFile
+ * files_write.c   the contract's WriteFile, with
+ * files_parents.c the directories above it, and
+ * files_mount.c   whether something is mounted on it
  * files_limit.c   rights of a thread */
 #ifndef HANDSFS_HAND_FILES_SERVER_H
 #define HANDSFS_HAND_FILES_SERVER_H
@@ -25,6 +28,7 @@ struct files {
     int workdir; /* O_PATH */
     int proc;    /* this process's procfs, O_PATH; -1 where there is none */
     uint64_t workdir_dev, workdir_ino;
+    bool without_openat2;
     struct handles handles;
 };
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "hand/files_slow.h"
 #include "sandbox/cleanup.h"
 
 /* openat2(2) gives EAGAIN where a path with ".." (out of a link's text) may have been led astray by a
@@ -16,7 +17,8 @@
 #define MAX_TRIES 32
 
 /* A path that is short enough for the kernel. */
-static int open_piece(int dir, const char *path, size_t length, int flags, uint64_t resolve)
+static int open_piece(const struct files *files, int dir, const char *path, size_t length, int flags,
+                      uint64_t resolve)
 {
     struct open_how how = {
         .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
@@ -27,6 +29,9 @@ static int open_piece(int dir, const char *path, size_t length, int flags, uint6
     if (length >= sizeof text) {
         errno = ENAMETOOLONG;
         return -1;
+    }
+    if (files->without_openat2) {
+        return files_walk_slowly(dir, path, length, flags, (resolve & RESOLVE_NO_SYMLINKS) == 0);
     }
     memcpy(text, path, length);
     text[length] = '\0';
@@ -51,7 +56,8 @@ static size_t cut_of(const char *path)
 
 /* Longer paths go in pieces. Behind the first one no link is followed, since it would be taken to begin
  * in the piece's directory; no program inside can name such a file in one go either. */
-static int walk(int base, const char *path, size_t length, int flags, uint64_t resolve)
+static int walk(const struct files *files, int base, const char *path, size_t length, int flags,
+                uint64_t resolve)
 {
     cleanup_fd int dir = -1;
 
@@ -63,7 +69,8 @@ static int walk(int base, const char *path, size_t length, int flags, uint64_t r
             errno = ENAMETOOLONG;
             return -1;
         }
-        next = open_piece(dir >= 0 ? dir : base, path, cut, O_PATH | O_DIRECTORY, resolve);
+        next = open_piece(files, dir >= 0 ? dir : base, path, cut, O_PATH | O_DIRECTORY,
+                          resolve);
         if (next < 0) {
             return -1;
         }
@@ -75,7 +82,7 @@ static int walk(int base, const char *path, size_t length, int flags, uint64_t r
         length -= cut + 1;
         resolve |= RESOLVE_NO_SYMLINKS;
     }
-    return open_piece(dir >= 0 ? dir : base, path, length, flags, resolve);
+    return open_piece(files, dir >= 0 ? dir : base, path, length, flags, resolve);
 }
 
 int files_walk(const struct files *files, enum wire_base base, const char *path, size_t length,
@@ -87,17 +94,28 @@ int files_walk(const struct files *files, enum wire_base base, const char *path,
     if (length == 0) {
         return fcntl(dir, F_DUPFD_CLOEXEC, 0);
     }
-    fd = walk(dir, path, length, flags, base == WIRE_BASE_ROOT ? 0 : RESOLVE_NO_SYMLINKS);
+    fd = walk(files, dir, path, length, flags, base == WIRE_BASE_ROOT ? 0 : RESOLVE_NO_SYMLINKS);
     if (fd < 0 && errno == ELOOP && base == WIRE_BASE_WORKDIR) {
         errno = ESTALE;
     }
     return fd;
 }
 
-int files_walk_from(int dir, const char *path, size_t length, int flags)
+int files_walk_from(const struct files *files, int dir, const char *path, size_t length, int flags)
 {
     return length == 0 ? fcntl(dir, F_DUPFD_CLOEXEC, 0)
-                       : walk(dir, path, length, flags, RESOLVE_NO_SYMLINKS);
+                       : walk(files, dir, path, length, flags, RESOLVE_NO_SYMLINKS);
+}
+
+bool files_has_openat2(int dir)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    int fd = (int)syscall(SYS_openat2, dir, ".", &how, sizeof how);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0 || (errno != ENOSYS && errno != EPERM); /* EPERM: a seccomp filter of old */
 }
 
 /* ---- Targets --------------------------------------------------------------------------------- */

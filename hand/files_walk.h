@@ -17,8 +17,11 @@ int files_walk(const struct files *files, enum wire_base base, const char *path,
                int flags) __attribute__((nonnull, warn_unused_result));
 
 /* The same from a directory, through no symbolic link (ELOOP). */
-int files_walk_from(int dir, const char *path, size_t length, int flags)
+int files_walk_from(const struct files *files, int dir, const char *path, size_t length, int flags)
     __attribute__((nonnull, warn_unused_result));
+
+/* Whether there is an openat2(2); else the walk goes name by name (hand/files_slow.h). */
+bool files_has_openat2(int dir);
 
 /* What a reference means, while a call runs. */
 struct target {

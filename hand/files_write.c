@@ -57,7 +57,7 @@ static void give_up(struct replacement *r)
 {
     if (!r->finished) {
         unlinkat(r->dir, r->temporary, 0);
-        parents_remove(&r->parents);
+        parents_remove(&r->parents, r->files);
         r->finished = true;
     }
 }
@@ -173,7 +173,7 @@ static int open_directory(struct replacement *r, struct error *err)
         return refused ? fail_to_make(r, errno, err) : target_fail(&r->ref, NULL, errno, err);
     }
     if (look(r, &existing, err) < 0) {
-        parents_remove(&r->parents);
+        parents_remove(&r->parents, r->files);
         return -1;
     }
     close_existing(&existing);
@@ -195,7 +195,7 @@ static int begin(struct replacement *r, struct error *err)
             return fd;
         }
         fail_to_make(r, errno, err);
-        parents_remove(&r->parents);
+        parents_remove(&r->parents, r->files);
         if (err->code != ERROR_NO_SUCH_FILE || i == MAX_TRIES) {
             return -1;
         }
