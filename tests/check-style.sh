@@ -85,7 +85,7 @@ born_initialised()
 no_banned_function()
 {
     grep -vE ':[[:space:]]*#' <<<"$code" |
-        grep -E '(^|[^A-Za-z0-9_.>])(strcpy|strcat|strncat|sprintf|vsprintf|strtok|gets|alloca|system|popen|tmpnam|mktemp)[[:space:]]*\(' |
+        grep -E '(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|strtok|gets|alloca|system|popen|tmpnam|mktemp)[[:space:]]*\(' |
         nothing
 }
 
