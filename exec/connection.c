@@ -5,7 +5,10 @@
  * its writing side is owed its replies, one that is gone gets its commands killed. POLLRDHUP tells both
  * alike; POLLHUP comes only when both directions are down, and is reported whatever one asks for. But
  * libuv watches nothing when asked for nothing, so it is asked for out-of-band data, which this protocol
- * has none of: a client that sends some is hung up on. */
+ * has none of: a client that sends some is hung up on.
+ *
+ * A long line is parsed on the thread pool (16 MiB take half a second), and meanwhile nothing more is
+ * read from this connection, so that requests begin in the order in which they came. */
 #include "exec/server.h"
 
 #include <errno.h>
@@ -19,6 +22,8 @@
 
 #define TOO_MUCH_HELD "the gateway holds as much as it may for its clients"
 
+#define PARSED_IN_LOOP (64u << 10) /* a longer line goes to the thread pool */
+
 struct reply {
     TAILQ_ENTRY(reply) next;
     struct buffer text;
@@ -29,19 +34,36 @@ struct connection {
     LIST_ENTRY(connection) siblings;
     struct gateway *gateway;
     uv_poll_t poll;
+    unsigned holders;  /* the loop, and a parse */
     int fd;
     int watched;       /* events that `poll` waits for */
     struct buffer in;  /* what was read and is no whole line yet */
     size_t charged;    /* for it */
     bool skipping;     /* the rest of a line that was too long */
     bool ended;        /* the client sends no more */
+    bool parsing;      /* a line is with the thread pool */
     bool closing;
     unsigned pending;  /* requests in flight */
     TAILQ_HEAD(, reply) replies;
     size_t unsent;
 };
 
+/* A line with the thread pool. */
+struct parse {
+    uv_work_t work;
+    struct connection *connection;
+    struct buffer text;
+    size_t charged; /* for it */
+    size_t start;   /* of the line in it */
+    size_t length;
+    int result;     /* of rpc_parse(), as what follows */
+    struct rpc_call call;
+    enum rpc_code code;
+    struct error err;
+};
+
 static void connection_polled(uv_poll_t *poll, int status, int events);
+static void connection_release(struct connection *c);
 
 static void watch(struct connection *c)
 {
@@ -50,7 +72,7 @@ static void watch(struct connection *c)
     if (c->closing) {
         return;
     }
-    if (!c->ended && c->unsent <= CONNECTION_READ_PAUSE) {
+    if (!c->ended && !c->parsing && c->unsent <= CONNECTION_READ_PAUSE) {
         events |= UV_READABLE;
     }
     if (c->unsent > 0) {
@@ -65,7 +87,7 @@ static void watch(struct connection *c)
 /* A client that sends no more, and has all that it is owed, is done. */
 static void close_if_done(struct connection *c)
 {
-    if (c->ended && c->pending == 0 && c->unsent == 0) {
+    if (c->ended && !c->parsing && c->pending == 0 && c->unsent == 0) {
         connection_hang_up(c);
     }
 }
@@ -220,6 +242,16 @@ static void take_call(struct connection *c, struct rpc_call *call, size_t length
     }
 }
 
+static void take_fault(struct connection *c, const struct rpc_call *call, enum rpc_code code,
+                       const struct error *err)
+{
+    if (code == RPC_INVALID_PARAMS) {
+        turn_away(c, call, rpc_error(code, err));
+    } else { /* what is no request is no notification either */
+        connection_send(c, rpc_reply(call->id, NULL, rpc_error(code, err)));
+    }
+}
+
 static void take_line(struct connection *c, const char *line, size_t length)
 {
     struct rpc_call call;
@@ -232,12 +264,70 @@ static void take_line(struct connection *c, const char *line, size_t length)
     c->gateway->counts.requests++;
     if (rpc_parse(line, length, &call, &code, &err) == 0) {
         take_call(c, &call, length);
-    } else if (code == RPC_INVALID_PARAMS) {
-        turn_away(c, &call, rpc_error(code, &err));
-    } else { /* what is no request is no notification either */
-        connection_send(c, rpc_reply(call.id, NULL, rpc_error(code, &err)));
+    } else {
+        take_fault(c, &call, code, &err);
     }
     rpc_call_release(&call);
+}
+
+static void parse_in_thread(uv_work_t *work)
+{
+    struct parse *p = work->data;
+    const char *line = (const char *)p->text.data + p->start;
+
+    p->result = rpc_parse(line, p->length, &p->call, &p->code, &p->err);
+}
+
+static void go_on_reading(struct connection *c);
+
+static void parsed_in_thread(uv_work_t *work, int status)
+{
+    struct parse *p = work->data;
+    struct connection *c = p->connection;
+
+    (void)status; /* nobody cancels it */
+    c->parsing = false;
+    buffer_release(&p->text);
+    gateway_discharge(c->gateway, p->charged);
+    if (!c->closing && p->result == 0) {
+        take_call(c, &p->call, p->length);
+    } else if (!c->closing) {
+        take_fault(c, &p->call, p->code, &p->err);
+    }
+    rpc_call_release(&p->call);
+    free(p);
+    if (!c->closing) {
+        go_on_reading(c);
+    }
+    connection_release(c);
+}
+
+/* Sends the line at `start` to the thread pool. The whole buffer goes along; what stands in it from `end`
+ * on comes back. */
+static void parse_elsewhere(struct connection *c, size_t start, size_t length, size_t end)
+{
+    struct parse *p = calloc(1, sizeof *p);
+
+    if (p == NULL) {
+        connection_hang_up(c);
+        return;
+    }
+    *p = (struct parse){.connection = c, .start = start, .length = length, .charged = c->charged};
+    p->work.data = p;
+    c->charged = 0;
+    buffer_init(&p->text, GATEWAY_MAX_LINE);
+    buffer_move(&p->text, &c->in);
+    if (buffer_append(&c->in, p->text.data + end, p->text.length - end) < 0) {
+        gateway_discharge(c->gateway, p->charged);
+        buffer_release(&p->text);
+        free(p);
+        connection_hang_up(c);
+        return;
+    }
+    c->parsing = true;
+    c->holders++;
+    c->gateway->counts.requests++;
+    uv_queue_work(c->gateway->loop, &p->work, parse_in_thread, parsed_in_thread);
 }
 
 /* Takes the whole lines out of what was read; `old` bytes of it were looked through before. */
@@ -256,6 +346,9 @@ static void take_lines(struct connection *c, size_t old)
         from = (size_t)(newline - data) + 1;
         if (c->skipping) {
             c->skipping = false;
+        } else if (from - 1 - start > PARSED_IN_LOOP) {
+            parse_elsewhere(c, start, from - 1 - start, from);
+            return;
         } else {
             take_line(c, data + start, from - 1 - start);
         }
@@ -294,12 +387,22 @@ static void account_input(struct connection *c)
 static void take_end(struct connection *c)
 {
     c->ended = true;
-    if (!c->skipping) {
+    if (!c->skipping && c->in.length > PARSED_IN_LOOP) {
+        parse_elsewhere(c, 0, c->in.length, c->in.length);
+    } else if (!c->skipping) {
         take_line(c, (const char *)c->in.data, c->in.length);
     }
     buffer_release(&c->in);
     account_input(c);
     close_if_done(c);
+}
+
+static void go_on_reading(struct connection *c)
+{
+    take_lines(c, 0);
+    account_input(c);
+    close_if_done(c);
+    watch(c);
 }
 
 static void read_requests(struct connection *c)
@@ -372,6 +475,7 @@ int connection_open(struct gateway *gateway, int fd)
     c->poll.data = c;
     buffer_init(&c->in, GATEWAY_MAX_LINE);
     TAILQ_INIT(&c->replies);
+    c->holders = 1;
     LIST_INSERT_HEAD(&gateway->connections, c, siblings);
     gateway->counts.connections++;
     gateway->handles++;
@@ -379,16 +483,24 @@ int connection_open(struct gateway *gateway, int fd)
     return 0;
 }
 
-static void connection_closed(uv_handle_t *handle)
+/* Frees it when neither the loop nor a parse holds it any more. */
+static void connection_release(struct connection *c)
 {
-    struct connection *c = handle->data;
     struct gateway *gateway = c->gateway;
 
+    if (--c->holders > 0) {
+        return;
+    }
     buffer_release(&c->in);
     gateway_discharge(gateway, c->charged);
     free(c);
     gateway->handles--;
     gateway_ended(gateway);
+}
+
+static void connection_closed(uv_handle_t *handle)
+{
+    connection_release(handle->data);
 }
 
 void connection_hang_up(struct connection *c)

@@ -24,7 +24,7 @@ struct gateway {
     uv_poll_t incoming;
     uv_timer_t pause;          /* after accept(2) ran out of descriptors */
     uv_idle_t begin;           /* runs only while `not_begun` is not empty */
-    unsigned handles;          /* of the loop, not closed yet; those of connections too */
+    unsigned handles;          /* not closed yet, and connections not freed yet */
 
     struct connection_list connections;
     struct request_queue requests;      /* in flight */

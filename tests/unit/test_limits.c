@@ -10,7 +10,7 @@
 #include "sandbox/clock.h"
 #include "tests/unit/gateway_bed.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 120000 /* valgrind is slow */
 
 static struct bed bed;
 static int client;
@@ -122,6 +122,54 @@ START_TEST(a_line_just_within_the_limit_is_served)
     ck_assert_uint_eq(json_string_length(json_object_get(answer, "stdout")), size);
     json_decref(answer);
     buffer_release(&params);
+}
+END_TEST
+
+START_TEST(a_long_line_holds_its_place_and_no_other_client_up)
+{
+    size_t size = 4 << 20;
+    int other = bed_connect(&bed);
+    json_t *message;
+
+    bed_send(client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"write_file\","
+                     "\"params\":{\"path\":\"a\",\"content\":\"");
+    send_many(client, 'x', size);
+    bed_send(client, "\"}}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"read_file\","
+                     "\"params\":{\"path\":\"a\"}}\n");
+    expect_served(other);
+    close(other);
+    message = bed_receive(client);
+    ck_assert_int_eq((int)json_integer_value(json_object_get(message, "id")), 1);
+    json_decref(message);
+    message = bed_receive(client);
+    ck_assert_int_eq((int)json_integer_value(json_object_get(message, "id")), 2);
+    ck_assert_ptr_nonnull(json_object_get(message, "result"));
+    json_decref(message);
+}
+END_TEST
+
+START_TEST(a_client_may_hang_up_or_end_while_its_line_is_parsed)
+{
+    json_t *message;
+
+    for (int i = 0; i < 2; i++) {
+        int other = bed_connect(&bed);
+
+        bed_send(other, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"exec\",\"params\":{\"command\":\"");
+        send_many(other, 'x', 4 << 20);
+        bed_send(other, "\"}}");
+        if (i == 0) {
+            bed_send(other, "\n");
+        } else {
+            shutdown(other, SHUT_WR);
+            message = bed_receive(other);
+            ck_assert_ptr_nonnull(json_object_get(message, "result"));
+            json_decref(message);
+            bed_expect_end(other);
+        }
+        close(other);
+    }
+    expect_nothing_held(2 * CONNECTION_READ_BYTES);
 }
 END_TEST
 
@@ -316,6 +364,8 @@ UNIT_SUITE(limits)
     tcase_add_checked_fixture(tcase, start, end);
     tcase_add_test(tcase, a_line_that_is_too_long_is_answered_and_skipped);
     tcase_add_test(tcase, a_line_just_within_the_limit_is_served);
+    tcase_add_test(tcase, a_long_line_holds_its_place_and_no_other_client_up);
+    tcase_add_test(tcase, a_client_may_hang_up_or_end_while_its_line_is_parsed);
     tcase_add_test(tcase, one_connection_too_many_is_told_so_and_closed);
     tcase_add_test(tcase, one_command_too_many_is_refused);
     tcase_add_test(tcase, one_request_too_many_in_flight_is_refused);
