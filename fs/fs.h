@@ -21,6 +21,7 @@ struct fs_options {
     enum fs_special special;
     bool allow_other;
     bool read_only;
+    bool no_exec; /* its programs cannot be run from outside */
     uid_t uid; /* the mounting user: owner of what belongs to the sandbox's user */
     gid_t gid;
 };

@@ -107,9 +107,10 @@ static int append_escaped(struct buffer *out, const char *text)
 
 static int mount_options(const struct fs *fs, const char *source, struct buffer *out)
 {
-    return buffer_printf(out, "default_permissions,nosuid,nodev,max_read=%u%s%s,subtype=handsfs",
+    return buffer_printf(out, "default_permissions,nosuid,nodev,max_read=%u%s%s%s,subtype=handsfs",
                          WIRE_MAX_DATA, fs->options.allow_other ? ",allow_other" : "",
-                         fs->options.read_only ? ",ro" : "") < 0 ||
+                         fs->options.read_only ? ",ro" : "",
+                         fs->options.no_exec ? ",noexec" : "") < 0 ||
                    buffer_append_string(out, ",fsname=") < 0 || append_escaped(out, source) < 0
                ? -1
                : 0;

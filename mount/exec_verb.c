@@ -155,12 +155,17 @@ static void direct_signalled(uv_signal_t *handle, int number)
     }
 }
 
+/* Those that our caller chose to ignore, as nohup(1) does, stay ignored. */
 static void watch_signals(struct direct *direct)
 {
     for (size_t i = 0; i < SIGNALS; i++) {
+        struct sigaction before;
+
         uv_signal_init(&direct->attached.loop, &direct->signals[i]);
         direct->signals[i].data = direct;
-        uv_signal_start(&direct->signals[i], direct_signalled, ending_signals[i]);
+        if (sigaction(ending_signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+            uv_signal_start(&direct->signals[i], direct_signalled, ending_signals[i]);
+        }
     }
 }
 
@@ -347,7 +352,7 @@ const struct verb verb_exec = {
         "Exit code: the command's own; 128 and the signal's number where a signal ended it; 124 after the\n"
         "timeout; 125 where handsfs itself failed. Ctrl-C kills the command with everything it started.\n",
     .examples = "  handsfs exec s1 -- make test\n"
-                "  handsfs exec s1 --timeout 90s --cwd src -- 'grep -rn TODO . | head'\n"
+                "  handsfs exec s1 --timeout 90s --cwd src -- 'grep -rn main . | head'\n"
                 "  tar -c . | handsfs exec s1 -- tar -x\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_EXEC | OPTIONS_JSON,
     .min_words = 1,

@@ -19,7 +19,17 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* Says why, in one line, with what was asked for before it: "handsfs: read s1 /x: ...". */
+/* Whether the message begins with the word, or with a path that ends in it, and a colon. */
+static bool begins_with(const char *message, const char *word)
+{
+    size_t head = strcspn(message, ":");
+    size_t length = strlen(word);
+
+    return length <= head && strncmp(message + head - length, word, length) == 0 &&
+           (length == head || message[head - length - 1] == '/');
+}
+
+/* Says why, in one line, with what was asked for before it: "handsfs: read s1: /x: ...". */
 static int report(const struct invocation *invocation, const struct error *err)
 {
     char about[ERROR_MESSAGE_MAX] = "";
@@ -28,7 +38,7 @@ static int report(const struct invocation *invocation, const struct error *err)
     for (size_t i = 0; i < invocation->arguments.count && used < sizeof about; i++) {
         const char *word = invocation->arguments.words[i];
 
-        if (strncmp(err->message, word, strlen(word)) != 0) { /* the message says it itself */
+        if (!begins_with(err->message, word)) {
             used += (size_t)snprintf(about + used, sizeof about - used, " %s", word);
         }
     }
@@ -61,7 +71,7 @@ static int run_verb(const struct verb *verb, int count, char **words)
         help_verb(stdout, verb);
         r = EXIT_DONE;
     } else if (invocation.arguments.count < verb->min_words) {
-        r = usage(verb, "something is missing");
+        r = usage(verb, "too few arguments");
     } else {
         if (invocation.options.verbose) {
             log_set_level(LOG_LEVEL_TRACE);

@@ -517,6 +517,7 @@ void options_fs(const struct options *options, struct fs_options *ret)
     ret->special = (enum fs_special)options->special;
     ret->allow_other = options->allow_other;
     ret->read_only = options->read_only;
+    ret->no_exec = options->no_exec;
     ret->uid = getuid();
     ret->gid = getgid();
 }
