@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +157,48 @@ START_TEST(a_directory_exchanged_for_a_link_is_stale)
     ck_assert_int_eq(lookup(at("dir"), "file"), ESTALE);
     ck_assert_int_eq(getattr(at("dir/file")), ESTALE);
     ck_assert_int_eq(serve((struct wire_call){.op = WIRE_OPEN, .ref = at("dir/file")}), ESTALE);
+}
+END_TEST
+
+/* Exchanges the directory and a link that leads out, for as long as the test lasts. */
+static void *exchange(void *arg)
+{
+    atomic_bool *stop = arg;
+
+    while (!atomic_load(stop)) {
+        (void)!renameat2(bed.workdir, "dir", bed.workdir, "link", RENAME_EXCHANGE);
+    }
+    return NULL;
+}
+
+START_TEST(whoever_exchanges_directories_all_the_time_never_leads_out)
+{
+    struct wire_call read = {.op = WIRE_READ, .ref = at("dir/file"), .size = 16};
+    struct wire_call create = {.op = WIRE_CREATE, .ref = at("dir"), .name = text("new"),
+                               .flags = O_RDWR, .mode = 0644};
+    atomic_bool stop = false;
+    pthread_t thread;
+
+    ck_assert_int_eq(mkdirat(bed.root, "outside", 0755), 0);
+    put_text("../outside/file", "outside");
+    ck_assert_int_eq(mkdirat(bed.workdir, "dir", 0755), 0);
+    put_text("dir/file", "inside");
+    ck_assert_int_eq(symlinkat("../outside", bed.workdir, "link"), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, exchange, &stop), 0);
+    for (int i = 0; i < 2000; i++) {
+        int r = serve(read);
+
+        ck_assert_msg(r == ESTALE || (r == 0 && memcmp(bed.reply.data.data, "inside", 6) == 0),
+                      "errno %d", r);
+        r = serve(create);
+        ck_assert_msg(r == ESTALE || r == 0, "errno %d", r);
+        if (r == 0) {
+            released(bed.reply.handle);
+        }
+    }
+    atomic_store(&stop, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(!exists("../outside/new"));
 }
 END_TEST
 
@@ -352,6 +396,7 @@ static void add_walks(TCase *tcase)
     tcase_add_test(tcase, from_the_root_links_in_parents_stay_inside);
     tcase_add_test(tcase, a_file_that_took_the_place_of_another_is_stale);
     tcase_add_test(tcase, a_directory_exchanged_for_a_link_is_stale);
+    tcase_add_test(tcase, whoever_exchanges_directories_all_the_time_never_leads_out);
     tcase_add_test(tcase, the_workdir_stays_the_same_directory_under_another_name);
     tcase_add_test(tcase, a_path_that_is_too_long_for_the_kernel_works);
     tcase_add_test(tcase, a_name_has_255_bytes_at_most_and_may_be_any_bytes);
