@@ -200,8 +200,8 @@ END_TEST
 START_TEST(the_hand_s_descriptors_and_memory_are_out_of_reach)
 {
     ck_assert_str_eq(session_output(&S, "cat /proc/1/mem >/dev/null 2>&1 && echo mem; "
-                                        "ls /proc/1/fd/ 2>/dev/null | head -1; "
-                                        "(: </proc/1/fd/3) 2>/dev/null && echo fd; echo none"),
+                                        "for n in 0 1 2 3 4 5 6 7 8 9; do (: </proc/1/fd/$n) 2>/dev/null "
+                                        "&& echo fd; readlink /proc/1/fd/$n; done; echo none"),
                      "none\n");
 }
 END_TEST

@@ -181,7 +181,7 @@ START_TEST(a_command_text_never_hangs_or_poisons_the_next)
     } rows[] = {
         {"cat <<EOT\nhere $((1+1))\nEOT\n", "here 2\n"}, {"echo 'unbalanced", NULL},
         {"exec 1>&-", ""},
-        {"echo trailing \\", "trailing\n"},
+        {"echo trailing \\", "trailing"},
         {"cat <<EOT\nno end", "no end"},
         {"exec 1>&- 2>&- 0<&-; sleep 0.1", ""},
         {"# only a comment", ""},

@@ -305,7 +305,7 @@ START_TEST(twenty_processes_that_provision_at_once_share_one_sandbox)
     struct error err;
     int pipes[2];
     FILE *reports;
-    char first[100] = "";
+    char first[128] = "";
     char line[128];
     unsigned created = 0;
     unsigned count = 0;

@@ -21,7 +21,7 @@ START_TEST(an_odd_name_is_a_name_like_any_other)
     assert_ok(session_write(&S, path, "content", 7, &err), err);
     assert_ok(session_read(&S, path, MAX_FILE_BYTES, &content, &err), err);
     assert_text(content, "content");
-    run = session_exec(&S, "cd dir; for f in *; do printf %s \"$f\"; done", 0);
+    run = session_exec(&S, "shopt -s dotglob; cd dir; for f in *; do printf %s \"$f\"; done", 0);
     assert_exit(run, 0);
     ck_assert_uint_le(run.result.out[0].length, strlen(rows[_i]));
     assert_bytes(&run.result.out[0], rows[_i], run.result.out[0].length);

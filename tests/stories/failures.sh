@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# What a user meets when the sandbox, its processes or the daemon are killed, frozen or removed.
+. "$HANDSFS_SRCDIR/tests/stories/story.sh"
+story -o op_timeout=2s
+
+# The host's pid of the sandbox's PID 1.
+hand_pid() { handsfs status --json "$S" | py 'import json, sys; print(json.load(sys.stdin)["engine"]["pid"])'; }
+daemon_pid() { py 'import json, sys; print(json.load(sys.stdin)["pid"])' <"$M/.handsfs/status"; }
+sandbox_gone_text='Host is down'
+
+survives_kill()
+{
+    echo x >"$M/f"
+    says alive handsfs exec -n "$S" -- bash -c 'kill -9 -1; sleep 1; echo alive' && says x cat "$M/f"
+}
+it_holds "nothing that a command kills ends the sandbox or the mount" survives_kill
+
+frozen()
+{
+    local pid code start=$EPOCHSECONDS
+    pid=$(hand_pid)
+    kill -STOP "$pid"
+    sleep 0.7
+    fails_with 'timed out' timeout -s KILL 10 cat "$M/f" || { kill -CONT "$pid"; return 1; }
+    fails_with 'timed out' timeout -s KILL 10 df "$M" || { kill -CONT "$pid"; return 1; }
+    for _ in 1 2 3 4 5 6 7 8; do timeout -s KILL 10 stat "$M/f" >/dev/null 2>&1; done
+    code=$((EPOCHSECONDS - start))
+    kill -CONT "$pid"
+    [ "$code" -le 8 ] || { echo "took $code s"; return 1; }
+    eventually 5 cat "$M/f"
+}
+it_holds "a frozen sandbox answers ETIMEDOUT in bounded time and comes back by itself" frozen
+
+killable()
+{
+    local pid victim
+    pid=$(hand_pid)
+    kill -STOP "$pid"
+    sleep 0.7
+    cat "$M/f" >/dev/null 2>&1 &
+    victim=$!
+    sleep 0.3
+    kill -KILL "$victim"
+    eventually 1 sh -c "! kill -0 $victim" || { kill -CONT "$pid"; echo 'still there'; return 1; }
+    kill -CONT "$pid"
+    eventually 5 cat "$M/f"
+}
+it_holds "a caller that waits for a frozen sandbox can be killed" killable
+
+frozen_exec()
+{
+    local pid code=0 start=$EPOCHSECONDS
+    pid=$(hand_pid)
+    kill -STOP "$pid"
+    timeout -s KILL 20 "$HANDSFS" exec -n "$S" -- true || code=$?
+    kill -CONT "$pid"
+    [ "$code" = 125 ] && [ $((EPOCHSECONDS - start)) -le 10 ] && eventually 5 handsfs exec -n "$S" -- true
+}
+it_holds "a command in a frozen sandbox is an error, not a hang" frozen_exec
+
+unmount_frozen()
+{
+    local pid
+    pid=$(hand_pid)
+    kill -STOP "$pid"
+    within 15 "$HANDSFS" umount "$M" || { kill -CONT "$pid"; return 1; }
+    kill -CONT "$pid"
+    ! grep -q " $M " /proc/mounts && handsfs mount -o op_timeout=2s "$S" "$M" && says x cat "$M/f"
+}
+it_holds "a mount of a frozen sandbox is unmounted" unmount_frozen
+
+daemon_killed()
+{
+    local pid
+    pid=$(daemon_pid)
+    kill -KILL "$pid"
+    eventually 5 sh -c "! kill -0 $pid 2>/dev/null"
+    fails_with 'not connected' stat "$M/f" && fails_with '' sh -c "echo lost >'$M/f2'" &&
+        handsfs mount -o op_timeout=2s "$S" "$M" && says x cat "$M/f" && [ ! -e "$M/f2" ] &&
+        handsfs umount "$M" && says '' ls -A "$M" && handsfs mount -o op_timeout=2s "$S" "$M"
+}
+it_holds "a killed daemon loses nothing into the folder below, and the next mount cleans up" daemon_killed
+
+destroyed()
+{
+    local code=0 start=$EPOCHSECONDS
+    handsfs exec -n "$S" -- 'sleep 300' >"$T/out" 2>&1 &
+    local client=$!
+    sleep 0.5
+    handsfs destroy "$S" || return 1
+    wait "$client" || code=$?
+    [ "$code" = 125 ] || { echo "exec gave $code"; return 1; }
+    fails_with "$sandbox_gone_text" cat "$M/f" && fails_with "$sandbox_gone_text" ls "$M" &&
+        fails_with "$sandbox_gone_text" sh -c "echo x >'$M/new'" && [ $((EPOCHSECONDS - start)) -le 8 ] &&
+        fails_with '' handsfs exec -n "$S" -- true
+}
+it_holds "a destroyed sandbox answers EHOSTDOWN at once, to files and to commands" destroyed
+
+reborn()
+{
+    handsfs provision "$S" && eventually 5 ls "$M" && says '' ls -A "$M" && echo again >"$M/f" &&
+        says again inside 'cat f'
+}
+it_holds "the next provision brings the mount back" reborn
+
+crashed()
+{
+    kill -KILL "$(hand_pid)"
+    eventually 5 fails_with "$sandbox_gone_text" cat "$M/f" && handsfs provision "$S" &&
+        eventually 5 cat "$M/f" && says again cat "$M/f"
+}
+it_holds "a sandbox that died is started again over the same workspace" crashed
+
+survivors() { [ "$(inside 'cat /proc/[0-9]*/cmdline | tr "\\0" " " | grep -o "sleep 98760[1]" | wc -l')" "$@" ]; }
+
+client_killed()
+{
+    handsfs exec -n "$S" -- 'setsid sleep 987601 & sleep 987601' >/dev/null 2>&1 &
+    local client=$!
+    eventually 5 survivors -ge 2 && kill -KILL "$client" && eventually 3 survivors = 0
+}
+it_holds "a client that is killed leaves no command running" client_killed
+tap_end
