@@ -24,7 +24,7 @@ struct doctor {
 
 static void say(const struct doctor *d, bool ok, const char *what, const char *fix)
 {
-    d->report(d->arg, ok, what, ok ? NULL : fix);
+    d->report(d->arg, ok ? DOCTOR_OK : DOCTOR_MISSING, what, ok ? NULL : fix);
 }
 
 /* The path of bubblewrap, to be freed; NULL where there is none that would do. */
@@ -164,9 +164,10 @@ static void check_limits(const struct doctor *d)
 
         snprintf(what, sizeof what, "a limit of %s can%s be set%s%.300s", local_controller_name(c),
                  ok ? "" : "not", ok ? "" : ": ", err.message);
-        say(d, ok, what,
-            "only for --memory, --cpus, --pids: run as root, or from a systemd user session "
-            "(systemd-run --user --scope)");
+        d->report(d->arg, ok ? DOCTOR_OK : DOCTOR_OPTIONAL, what,
+                  ok ? NULL
+                     : "only for --memory, --cpus, --pids: run as root, or from a systemd user session "
+                       "(systemd-run --user --scope)");
     }
 }
 

@@ -37,46 +37,53 @@ static void prepare(void)
 
 /* ---- In the background ---------------------------------------------------------------------- */
 
-/* Tells the parent: the error as it is, ERROR_NONE for success. It is the same program. */
+/* The child's ends of what it shares with its parent. */
+struct background {
+    int parent; /* the pipe that is told how it went */
+    int null;   /* /dev/null */
+};
+
+/* Tells the parent: the error as it is, ERROR_NONE for success. It is the same program. Programs that the
+ * start runs (fusermount3) have been able to say why they fail; from here on nobody listens. */
 static int tell_parent(void *arg, const struct error *err)
 {
-    int *fd = arg;
+    struct background *background = arg;
     const struct error none = {0};
-    ssize_t n = write(*fd, err != NULL ? err : &none, sizeof *err);
+    ssize_t n;
 
-    close(*fd);
-    *fd = -1;
-    return n == (ssize_t)sizeof *err ? 0 : -1;
+    dup2(background->null, STDERR_FILENO);
+    close(take_fd(&background->null));
+    n = write(background->parent, err != NULL ? err : &none, sizeof none);
+    close(take_fd(&background->parent));
+    return n == (ssize_t)sizeof none ? 0 : -1;
 }
 
-/* Leaves terminal, session, folder and standard streams. */
-static int detach(struct error *err)
+/* Leaves terminal, session, folder and standard streams, but for standard error. */
+static int detach(int null, struct error *err)
 {
-    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (null < 0 || setsid() < 0 || chdir("/") < 0) {
+    if (null < 0 || setsid() < 0 || chdir("/") < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0) {
         return error_set_errno(err, errno, "cannot become a daemon");
-    }
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (dup2(null, fd) < 0) {
-            return error_set_errno(err, errno, "cannot become a daemon");
-        }
     }
     log_to_syslog();
     return 0;
 }
 
-static void run_child(const struct mount_plan *plan, int fd) __attribute__((noreturn));
-static void run_child(const struct mount_plan *plan, int fd)
+static void run_child(const struct mount_plan *plan, int parent) __attribute__((noreturn));
+static void run_child(const struct mount_plan *plan, int parent)
 {
+    struct background background = {
+        .parent = parent,
+        .null = open("/dev/null", O_RDWR | O_CLOEXEC),
+    };
     struct error err = {0};
 
     prepare();
-    if (detach(&err) < 0) {
-        tell_parent(&fd, &err);
+    if (detach(background.null, &err) < 0) {
+        tell_parent(&background, &err);
         _exit(EXIT_FAILURE);
     }
-    exit(serve(plan, tell_parent, &fd));
+    exit(serve(plan, tell_parent, &background));
 }
 
 /* Says of what the child died that told nothing. */

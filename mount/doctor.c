@@ -23,24 +23,30 @@ struct findings {
     bool missing;
 };
 
-static void found(void *arg, bool ok, const char *what, const char *fix)
+static void found(void *arg, enum doctor_finding finding, const char *what, const char *fix)
 {
     struct findings *findings = arg;
+    bool ok = finding == DOCTOR_OK;
+    bool needed = findings->needed && finding != DOCTOR_OPTIONAL;
 
-    if (!ok && findings->needed) {
+    if (!ok && needed) {
         findings->missing = true;
     }
     if (findings->rows != NULL) {
         json_array_append_new(findings->rows,
                               json_pack("{s:s, s:b, s:b, s:s, s:s?}", "about", findings->about, "ok", (int)ok,
-                                        "needed", (int)findings->needed, "what", what, "fix",
-                                        ok ? NULL : fix));
+                                        "needed", (int)needed, "what", what, "fix", ok ? NULL : fix));
         return;
     }
-    printf("%-8s %s: %s\n", ok ? "ok" : findings->needed ? "missing" : "(missing)", findings->about, what);
+    printf("%-8s %s: %s\n", ok ? "ok" : needed ? "missing" : "optional", findings->about, what);
     if (!ok && fix != NULL) {
         printf("         -> %s\n", fix);
     }
+}
+
+static enum doctor_finding is_there(bool ok)
+{
+    return ok ? DOCTOR_OK : DOCTOR_MISSING;
 }
 
 static void look_at_kernel(struct findings *findings)
@@ -50,13 +56,13 @@ static void look_at_kernel(struct findings *findings)
     int major = 0, minor = 0;
 
     if (uname(&name) < 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2) {
-        found(findings, false, "no kernel version can be read", NULL);
+        found(findings, DOCTOR_MISSING, "no kernel version can be read", NULL);
         return;
     }
     snprintf(what, sizeof what, "kernel %s (%d.%d or newer is needed)", name.release, KERNEL_MAJOR,
              KERNEL_MINOR);
-    found(findings, major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR), what,
-          "run a newer kernel");
+    found(findings, is_there(major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR)),
+          what, "run a newer kernel");
 }
 
 static void look_at_device(struct findings *findings)
@@ -64,15 +70,15 @@ static void look_at_device(struct findings *findings)
     cleanup_fd int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
     if (fd >= 0) {
-        found(findings, true, "/dev/fuse can be opened", NULL);
+        found(findings, DOCTOR_OK, "/dev/fuse can be opened", NULL);
     } else if (errno == ENOENT || errno == ENODEV || errno == ENXIO) {
-        found(findings, false, "/dev/fuse is not there",
+        found(findings, DOCTOR_MISSING, "/dev/fuse is not there",
               "modprobe fuse; in a container: give it the device /dev/fuse");
     } else {
         char what[128];
 
         snprintf(what, sizeof what, "/dev/fuse cannot be opened: %s", strerror(errno));
-        found(findings, false, what, "chmod 0666 /dev/fuse; in a container: allow it the device");
+        found(findings, DOCTOR_MISSING, what, "chmod 0666 /dev/fuse; in a container: allow it the device");
     }
 }
 
@@ -103,14 +109,14 @@ static void look_at_fusermount(struct findings *findings)
 
     findings->needed = !root;
     if (!find_program("fusermount3", path, sizeof path, &st)) {
-        found(findings, false, "fusermount3 is not there (only root can mount without it)",
+        found(findings, DOCTOR_MISSING, "fusermount3 is not there (only root can mount without it)",
               "apt-get install fuse3");
     } else if (!root && ((st.st_mode & S_ISUID) == 0 || st.st_uid != 0)) {
         snprintf(what, sizeof what, "%s is not set-user-ID root", path);
-        found(findings, false, what, "chown root and chmod 4755 it, or apt-get install --reinstall fuse3");
+        found(findings, DOCTOR_MISSING, what, "chown root and chmod 4755 it, or apt-get install --reinstall fuse3");
     } else {
         snprintf(what, sizeof what, "%s", path);
-        found(findings, true, what, NULL);
+        found(findings, DOCTOR_OK, what, NULL);
     }
     findings->needed = true;
 }
@@ -122,15 +128,15 @@ static void look_at_state(struct findings *findings)
     struct error err = {0};
 
     if (state_dir_open("mounts", &fd, &path, &err) < 0) {
-        found(findings, false, err.message, "set HANDSFS_STATE_DIR to a directory that is yours alone");
+        found(findings, DOCTOR_MISSING, err.message, "set HANDSFS_STATE_DIR to a directory that is yours alone");
     } else if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
-        found(findings, false, "the state directory cannot be written to",
+        found(findings, DOCTOR_MISSING, "the state directory cannot be written to",
               "set HANDSFS_STATE_DIR to a directory that is yours alone");
     } else {
         char what[4200];
 
         snprintf(what, sizeof what, "state directory %s", path);
-        found(findings, true, what, NULL);
+        found(findings, DOCTOR_OK, what, NULL);
     }
 }
 

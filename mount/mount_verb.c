@@ -29,11 +29,11 @@ struct place {
 
 static void place_release(struct place *place)
 {
-    free(place->mountpoint);
-    free(place->socket);
     if (place->claim >= 0) {
         mounts_withdraw(place->mountpoint, place->claim);
     }
+    free(place->mountpoint);
+    free(place->socket);
 }
 
 /* The two paths. */

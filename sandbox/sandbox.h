@@ -73,8 +73,10 @@ struct sandbox {
     void *state;   /* the backend's own */
 };
 
-/* A line of `handsfs doctor`. `fix` is what to do about it, or NULL. */
-typedef void (*doctor_report)(void *arg, bool ok, const char *what, const char *fix);
+/* A line of `handsfs doctor`: something that is there, is missing, or is missing and only some need it.
+ * `fix` is what to do about it, or NULL. */
+enum doctor_finding { DOCTOR_MISSING, DOCTOR_OK, DOCTOR_OPTIONAL };
+typedef void (*doctor_report)(void *arg, enum doctor_finding finding, const char *what, const char *fix);
 
 /* What a backend does. All functions block, each for a bounded time, and may be called from any thread
  * but for one sandbox from one thread at a time; `deadline_ms` is on the clock of sandbox/clock.h. */
