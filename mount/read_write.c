@@ -6,9 +6,9 @@
 #include <jansson.h>
 
 #include "backends/registry.h"
+#include "exec/base64.h"
 #include "exec/client.h"
 #include "exec/params.h"
-#include "exec/result.h"
 #include "mount/attached.h"
 #include "mount/verbs.h"
 #include "sandbox/log.h"
@@ -110,15 +110,18 @@ static int read_run(struct invocation *invocation, struct error *err)
 static int write_through_mount(struct client *client, const char *path, const struct buffer *content,
                                struct error *err)
 {
-    json_t *params = json_pack("{s:s}", "path", path);
+    json_t *name = json_string(path);
+    json_t *params;
     json_t *result = NULL;
     int r;
 
-    if (params == NULL) {
+    if (name == NULL) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "the path is not UTF-8");
     }
-    if (result_put_bytes(params, "content", content->data, content->length) < 0) {
-        json_decref(params);
+    /* As text it could be six times as long, and over the bound of a line. */
+    params = json_pack("{s:o, s:o}", "path", name, "content_base64",
+                       base64_json(content->data, content->length));
+    if (params == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
     r = client_call(client, "write_file", params, REPLY_TIMEOUT_MS, &result, err);
