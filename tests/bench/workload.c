@@ -18,8 +18,6 @@
 #define FILE_BYTES (4u << 20)
 #define RUNS_MAX 10000
 
-extern char **environ;
-
 static double now(void)
 {
     struct timespec t;
