@@ -33,7 +33,7 @@ static void linger_over(struct timer *timer)
 void client_leave(struct client *client)
 {
     client->connection = NULL;
-    loop_arm(&client->server->loop, &client->linger, HAND_LINGER_MS);
+    loop_arm(&client->server->loop, &client->linger, client->server->linger_ms);
 }
 
 static void executions_changed(struct execution_owner *owner)

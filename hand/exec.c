@@ -20,7 +20,6 @@ static void execution_free(struct execution *e)
     input_close(e);
     buffer_release(&e->input.queue);
     loop_remove(set->loop, &e->report);
-    loop_disarm(&e->kill_timer);
     strays_disown(set, e);
     if (e->supervisor != NULL) {
         e->supervisor->execution = NULL;
@@ -159,19 +158,9 @@ static bool read_reports(struct execution *e)
 /* Takes what the supervisor has said and does what follows from it. May free `e`. */
 static void hear_supervisor(struct execution *e)
 {
-    bool starting = e->state == EXECUTION_STARTING;
-
-    if (!read_reports(e)) {
-        return;
+    if (read_reports(e)) {
+        execution_changed(e);
     }
-    if (starting && e->killing && e->state == EXECUTION_RUNNING) {
-        execution_kill_step(e); /* it was asked for before there was anything to kill */
-        return;
-    }
-    if (e->state == EXECUTION_FAILED) {
-        e->killing = false;
-    }
-    execution_changed(e);
 }
 
 static void report_ready(struct source *source, uint32_t events)
@@ -181,11 +170,6 @@ static void report_ready(struct source *source, uint32_t events)
 }
 
 /* ---- The start --------------------------------------------------------------------------------- */
-
-static void kill_timer_fired(struct timer *timer)
-{
-    execution_kill_step(container_of(timer, struct execution, kill_timer));
-}
 
 static struct execution *execution_new(struct executions *set, uint64_t id,
                                        const struct wire_exec *request)
@@ -209,7 +193,6 @@ static struct execution *execution_new(struct executions *set, uint64_t id,
     }
     e->input.source.fd = -1;
     buffer_init(&e->input.queue, 2 * EXEC_INPUT_WINDOW);
-    timer_init(&e->kill_timer, kill_timer_fired);
     if (request->cwd.length > 0) {
         e->cwd = strndup(request->cwd.data, request->cwd.length);
         if (e->cwd == NULL) {
@@ -335,12 +318,10 @@ static void supervisor_lost(struct execution *e)
     } else if (e->settled && !e->told_exit) {
         e->exit.left = execution_count_left(e);
     }
-    if (starting || e->killing) {
-        e->killing = false;
+    if (starting) {
         execution_kill(e);
-    } else {
-        execution_changed(e);
     }
+    execution_changed(e);
 }
 
 static void supervisor_reaped(struct supervisor *s, int status)
@@ -357,8 +338,10 @@ static void supervisor_reaped(struct supervisor *s, int status)
     if (WIFSIGNALED(status) || (!e->settled && e->state != EXECUTION_FAILED)) {
         supervisor_lost(e);
     } else {
-        e->killing = false; /* it ends when nothing is left below it */
-        loop_disarm(&e->kill_timer);
+        if (e->killing) { /* it ends when nothing is left below it */
+            e->killing = false;
+            e->exit.left = 0;
+        }
         execution_changed(e);
     }
 }
@@ -408,6 +391,7 @@ void executions_init(struct executions *set)
     list_init(&set->all);
     list_init(&set->supervisors);
     list_init(&set->drains);
+    timer_init(&set->kill_timer, executions_kill_step);
 }
 
 static void mark_everything(struct process_list *list, void *arg)
@@ -416,14 +400,14 @@ static void mark_everything(struct process_list *list, void *arg)
 
     (void)arg;
     for (size_t i = 0; i < list->count; i++) {
-        list->at[i].inside = list->at[i].parent == self;
+        list->at[i].owner = list->at[i].parent == self ? list : NULL;
     }
     processes_mark_below(list);
 }
 
 void executions_kill_all(struct executions *set)
 {
-    for (unsigned i = 0; i < 8 && tree_kill(set->proc_fd, mark_everything, NULL) > 0; i++) {
+    for (unsigned i = 0; i < 8 && tree_kill(set->proc_fd, mark_everything, NULL); i++) {
         usleep(1000U << i);
     }
 }

@@ -78,10 +78,9 @@ struct execution {
     struct error failure;
     bool told_started, told_exit;
     unsigned turn; /* the stream that is told next */
-    bool killing;
+    bool killing; /* its tree, until that is dead or `kill_until` has come */
     uint64_t kill_until;
-    unsigned kill_pause_ms;
-    struct timer kill_timer;
+    size_t kill_left; /* processes of it at the last look */
     char *cwd; /* for messages */
 };
 
@@ -110,8 +109,10 @@ struct executions {
     struct list supervisors;
     struct list drains; /* the oldest first */
     unsigned drain_count;
-    struct stray *strays;
+    struct stray *strays; /* by pid */
     size_t stray_count;
+    struct timer kill_timer; /* the next look at the trees that are being killed */
+    unsigned kill_pause_ms;
     uint8_t scratch[EXEC_CHUNK_BYTES];
 };
 
@@ -176,9 +177,10 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
 
 /* ---- The end (exec_kill.c) ---- */
 
-/* Kills the whole tree; EXIT is told when it is dead, or after EXEC_KILL_GIVE_UP_MS. */
+/* Kills the whole tree, soon; EXIT is told when it is dead, or after EXEC_KILL_GIVE_UP_MS. */
 void execution_kill(struct execution *e) __attribute__((nonnull));
-void execution_kill_step(struct execution *e) __attribute__((nonnull));
+/* The set's kill_timer: one look at all trees that are to be killed. */
+void executions_kill_step(struct timer *timer) __attribute__((nonnull));
 /* Processes of its tree that are alive. */
 uint32_t execution_count_left(struct execution *e) __attribute__((nonnull));
 /* Finds out who has lost a supervisor just now; what belongs to nobody known is `newest`'s (or NULL). */

@@ -12,6 +12,8 @@
 #include "hand/exec.h"
 #include "sandbox/clock.h"
 
+#define KILL_MAX_PAUSE_MS 8
+
 /* ---- Strays ------------------------------------------------------------------------------------ */
 
 static int by_pid(const void *a, const void *b)
@@ -136,24 +138,20 @@ static struct execution *newest_orphaned(struct executions *set)
     return NULL;
 }
 
-static void mark_tree(struct process_list *list, void *arg)
+/* What is right below the supervisor, or all that is known of the strays. */
+static void mark_roots(struct process_list *list, const struct execution *e)
 {
-    struct execution *e = arg;
-    struct executions *set = e->set;
+    for (size_t i = 0; i < list->count; i++) {
+        struct process *p = &list->at[i];
 
-    if (e->orphaned) {
-        strays_note(set, list, newest_orphaned(set));
-        for (size_t i = 0; i < list->count; i++) {
-            const struct stray *stray = stray_find(set, &list->at[i]);
+        if (e->orphaned) {
+            const struct stray *stray = stray_find(e->set, p);
 
-            list->at[i].inside = stray != NULL && stray->owner == e;
-        }
-    } else if (e->supervisor != NULL) {
-        for (size_t i = 0; i < list->count; i++) {
-            list->at[i].inside = list->at[i].parent == e->supervisor->pid;
+            p->owner = stray != NULL && stray->owner == e ? e : p->owner;
+        } else if (e->supervisor != NULL && p->parent == e->supervisor->pid) {
+            p->owner = e;
         }
     }
-    processes_mark_below(list);
 }
 
 uint32_t execution_count_left(struct execution *e)
@@ -162,8 +160,12 @@ uint32_t execution_count_left(struct execution *e)
     uint32_t n = 0;
 
     if (processes_read(&list, e->set->proc_fd) == 0) {
-        mark_tree(&list, e);
-        n = (uint32_t)processes_inside(&list);
+        if (e->orphaned) {
+            strays_note(e->set, &list, newest_orphaned(e->set));
+        }
+        mark_roots(&list, e);
+        processes_mark_below(&list);
+        n = (uint32_t)processes_of(&list, e);
     }
     processes_release(&list);
     return n;
@@ -171,43 +173,77 @@ uint32_t execution_count_left(struct execution *e)
 
 /* ---- Killing ------------------------------------------------------------------------------------ */
 
-static void kill_finished(struct execution *e, size_t left)
+/* One that has not started has no tree yet, and is waited for. */
+static bool to_be_killed(const struct execution *e)
 {
+    return e->killing && e->state != EXECUTION_STARTING;
+}
+
+static void mark_doomed(struct process_list *list, void *arg)
+{
+    struct executions *set = arg;
+    const struct execution *newest = newest_orphaned(set);
+
+    if (newest != NULL) {
+        strays_note(set, list, newest_orphaned(set));
+    }
+    list_each(at, next, &set->all) {
+        struct execution *e = container_of(at, struct execution, by_set);
+
+        if (to_be_killed(e)) {
+            mark_roots(list, e);
+        }
+    }
+    processes_mark_below(list);
+    list_each(at, next, &set->all) {
+        struct execution *e = container_of(at, struct execution, by_set);
+
+        e->kill_left = to_be_killed(e) ? processes_of(list, e) : 0;
+    }
+}
+
+/* That the last look has seen nothing is not enough while a supervisor still waits for children. */
+static void kill_check(struct execution *e, uint64_t now)
+{
+    if ((e->kill_left > 0 || e->supervisor != NULL) && now < e->kill_until) {
+        return;
+    }
     e->killing = false;
-    loop_disarm(&e->kill_timer);
     if (e->settled) {
-        e->exit.left = left > UINT32_MAX ? UINT32_MAX : (uint32_t)left;
+        e->exit.left = (uint32_t)e->kill_left;
     }
     execution_changed(e);
 }
 
-void execution_kill_step(struct execution *e)
+void executions_kill_step(struct timer *timer)
 {
-    size_t left = tree_kill(e->set->proc_fd, mark_tree, e);
+    struct executions *set = container_of(timer, struct executions, kill_timer);
+    uint64_t now = clock_now_ms();
+    bool more = false;
 
-    if (left == 0) {
-        kill_finished(e, 0);
-        return;
+    tree_kill(set->proc_fd, mark_doomed, set);
+    list_each(at, next, &set->all) {
+        struct execution *e = container_of(at, struct execution, by_set);
+
+        if (to_be_killed(e)) {
+            kill_check(e, now);
+        }
     }
-    if (clock_now_ms() >= e->kill_until) {
-        kill_finished(e, left);
-        return;
+    list_each(at, next, &set->all) {
+        more |= container_of(at, struct execution, by_set)->killing;
     }
-    loop_arm(e->set->loop, &e->kill_timer, e->kill_pause_ms);
-    if (e->kill_pause_ms < 50) {
-        e->kill_pause_ms *= 2;
+    if (more) {
+        loop_arm(set->loop, &set->kill_timer, set->kill_pause_ms);
+        set->kill_pause_ms += set->kill_pause_ms < KILL_MAX_PAUSE_MS ? set->kill_pause_ms : 0;
     }
 }
 
 void execution_kill(struct execution *e)
 {
-    if (e->killing) {
-        return;
-    }
-    e->killing = true;
-    e->kill_until = clock_now_ms() + EXEC_KILL_GIVE_UP_MS;
-    e->kill_pause_ms = 1;
-    if (e->state != EXECUTION_STARTING) {
-        execution_kill_step(e);
+    if (!e->killing) {
+        e->killing = true;
+        e->kill_until = clock_now_ms() + EXEC_KILL_GIVE_UP_MS;
+        e->set->kill_pause_ms = 1;
+        loop_arm(e->set->loop, &e->set->kill_timer, 0); /* together with others of this turn */
     }
 }

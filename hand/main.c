@@ -17,7 +17,7 @@
 #include "sandbox/error.h"
 
 static const char help[] =
-    "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M]\n"
+    "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M] [--linger-ms T]\n"
     "       hand connect --socket PATH\n"
     "       hand version\n"
     "\n"
@@ -30,14 +30,15 @@ static const char help[] =
     "  --listen-fd N   a Unix stream socket that is bound and does not listen yet; peers are taken\n"
     "                  from outside the PID namespace only\n"
     "  --ready-fd M    \"ready\\n\" is written there when it serves, or \"error: TEXT\\n\", then it is closed\n"
+    "  --linger-ms T   so long the commands of a host live on whose connection is lost (15000)\n"
     "  --socket PATH   a Unix socket: bound by serve (mode 0600), connected to by connect\n";
 
 struct arguments {
     const char *verb, *workdir, *socket;
-    int listen_fd, ready_fd;
+    int listen_fd, ready_fd, linger_ms;
 };
 
-static int parse_fd(const char *text, int *ret)
+static int parse_number(const char *text, int *ret)
 {
     char *end;
     long v = strtol(text, &end, 10);
@@ -53,13 +54,16 @@ static int parse(struct arguments *a, int argc, char **argv)
 {
     static const struct option options[] = {
         {"workdir", required_argument, NULL, 'w'}, {"listen-fd", required_argument, NULL, 'l'},
-        {"ready-fd", required_argument, NULL, 'r'}, {"socket", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"ready-fd", required_argument, NULL, 'r'}, {"linger-ms", required_argument, NULL, 't'},
+        {"socket", required_argument, NULL, 's'},   {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
+    int *number;
     int o;
 
-    *a = (struct arguments){.listen_fd = -1, .ready_fd = -1};
+    *a = (struct arguments){.listen_fd = -1, .ready_fd = -1, .linger_ms = HAND_LINGER_MS};
     while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        number = o == 'l' ? &a->listen_fd : o == 'r' ? &a->ready_fd : &a->linger_ms;
         if (o == 'w') {
             a->workdir = optarg;
         } else if (o == 's') {
@@ -67,8 +71,7 @@ static int parse(struct arguments *a, int argc, char **argv)
         } else if (o == 'h') {
             a->verb = "help";
             return 0;
-        } else if ((o != 'l' && o != 'r') ||
-                   parse_fd(optarg, o == 'l' ? &a->listen_fd : &a->ready_fd) < 0) {
+        } else if (o == '?' || parse_number(optarg, number) < 0) {
             return -1;
         }
     }
@@ -127,7 +130,12 @@ static void say(int ready_fd, const char *word, const char *text)
 
 static int start(const struct arguments *a, struct server **ret, struct error *err)
 {
-    struct server_options options = {.workdir = a->workdir, .listen_fd = a->listen_fd};
+    struct server_options options = {
+        .workdir = a->workdir,
+        .listen_fd = a->listen_fd,
+        .handed = a->listen_fd >= 0,
+        .linger_ms = (uint64_t)a->linger_ms,
+    };
 
     if (open_standard() < 0) {
         return error_set_errno(err, errno, "/dev/null");
@@ -135,7 +143,6 @@ static int start(const struct arguments *a, struct server **ret, struct error *e
     if (a->ready_fd >= 0 && fcntl(a->ready_fd, F_SETFD, FD_CLOEXEC) < 0) {
         return error_set_errno(err, errno, "--ready-fd %d", a->ready_fd);
     }
-    options.handed = a->listen_fd >= 0;
     if (!options.handed) {
         options.listen_fd = bind_socket(a->socket, err);
         if (options.listen_fd < 0) {

@@ -226,6 +226,7 @@ static int server_listen(struct server *server, const struct server_options *opt
     int flags = fcntl(options->listen_fd, F_GETFL);
 
     server->handed = options->handed;
+    server->linger_ms = options->linger_ms;
     timer_init(&server->retry, listen_again);
     if (flags < 0 || fcntl(options->listen_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         fcntl(options->listen_fd, F_SETFD, FD_CLOEXEC) < 0 || listen(options->listen_fd, BACKLOG) < 0 ||

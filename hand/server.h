@@ -21,7 +21,7 @@
 #define HAND_MAX_CALLS 4096           /* of one client in the pool; more are not read */
 #define HAND_MAX_CALL_BYTES (8u << 20) /* of those */
 #define HAND_MAX_UNSENT (8u << 20)    /* bytes of replies that wait on one connection; as above */
-#define HAND_LINGER_MS 15000          /* for the host to come back */
+#define HAND_LINGER_MS 15000          /* for the host to come back, where nothing else is said */
 #define HAND_HELLO_MS 10000           /* for a connection to say who it is */
 #define HAND_FILL_BYTES (128u << 10)  /* written at once */
 
@@ -73,7 +73,8 @@ struct server {
     unsigned client_count, connection_count;
     uint64_t serial; /* of the last connection */
     struct timer retry; /* of accept(2), when there are no descriptors */
-    bool handed; /* see struct server_options */
+    bool handed;        /* see struct server_options */
+    uint64_t linger_ms;
     bool stop;
     int root_fd;
     char *workdir;
@@ -86,6 +87,7 @@ struct server_options {
     const char *workdir; /* made if missing */
     int listen_fd;       /* taken over */
     bool handed;         /* by who made the sandbox: peers are outside of it */
+    uint64_t linger_ms;
 };
 
 /* Prepares this process (signals, limits, its own protection) and listens. */

@@ -20,7 +20,8 @@ struct dirent_of_kernel {
     char name[];
 };
 
-#define NAMES_BYTES 16384
+/* Few names at a time: a process that is about to be gone is looked at before it is. */
+#define NAMES_BYTES 256
 
 /* ---- Reading /proc --------------------------------------------------------------------------- */
 
@@ -42,22 +43,23 @@ static pid_t pid_of_name(const char *name)
 static int process_parse(const char *line, struct process *ret)
 {
     const char *p = strrchr(line, ')');
-    long parent, session, threads;
+    long parent, group, session, threads;
     unsigned long long start;
     char state;
 
     if (p == NULL || sscanf(p + 1,
-                            " %c %ld %*d %ld %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld"
+                            " %c %ld %ld %ld %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld"
                             " %*d %llu",
-                            &state, &parent, &session, &threads, &start) != 5) {
+                            &state, &parent, &group, &session, &threads, &start) != 6) {
         return -1;
     }
     ret->parent = (pid_t)parent;
+    ret->group = (pid_t)group;
     ret->session = (pid_t)session;
     ret->start = start;
     /* The first thread may have ended before the others: a zombie to look at, and yet it runs. */
     ret->dead = (state == 'Z' || state == 'X') && threads <= 1;
-    ret->inside = false;
+    ret->owner = NULL;
     return 0;
 }
 
@@ -163,27 +165,27 @@ void processes_mark_below(struct process_list *list)
 {
     bool more = true;
 
-    /* A parent has the lower number except where numbers wrapped: mostly one round. */
+    /* A parent has the lower number except where numbers wrapped: mostly two rounds. */
     while (more) {
         more = false;
         for (size_t i = 0; i < list->count; i++) {
             struct process *p = &list->at[i];
-            const struct process *parent = p->inside ? NULL : processes_find(list, p->parent);
+            const struct process *parent = p->owner != NULL ? NULL : processes_find(list, p->parent);
 
-            if (parent != NULL && parent->inside) {
-                p->inside = true;
+            if (parent != NULL && parent->owner != NULL) {
+                p->owner = parent->owner;
                 more = true;
             }
         }
     }
 }
 
-size_t processes_inside(const struct process_list *list)
+size_t processes_of(const struct process_list *list, const void *owner)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < list->count; i++) {
-        n += list->at[i].inside && !list->at[i].dead;
+        n += list->at[i].owner == owner && !list->at[i].dead;
     }
     return n;
 }
@@ -209,67 +211,78 @@ static void process_signal(int proc_fd, const struct process *process, int signa
     }
 }
 
-static void signal_inside(int proc_fd, const struct process_list *list, int signal)
+/* A group is signalled at once, whatever its members fork meanwhile. It does not reach beyond the tree:
+ * a session is left for a new one only, which makes all of its members descendants of who made it. */
+static void group_signal(const struct process_list *list, pid_t group, int signal)
+{
+    const struct process *leader = processes_find(list, group);
+
+    if (group > 1 && (leader == NULL || leader->owner != NULL)) {
+        kill(-group, signal);
+    }
+}
+
+static void signal_all(int proc_fd, const struct process_list *list, int signal)
 {
     pid_t self = getpid();
+    pid_t last = 0;
 
     for (size_t i = 0; i < list->count; i++) {
         const struct process *p = &list->at[i];
 
-        if (p->inside && !p->dead && p->pid != self) {
-            process_signal(proc_fd, p, signal);
+        if (p->owner == NULL || p->dead || p->pid == self) {
+            continue;
         }
+        if (p->group != last) {
+            group_signal(list, p->group, signal);
+            last = p->group;
+        }
+        process_signal(proc_fd, p, signal);
     }
 }
 
-/* True where one is inside now and was not before. */
+/* True where one has an owner now and had none before. */
 static bool grew(const struct process_list *before, const struct process_list *now)
 {
     for (size_t i = 0; i < now->count; i++) {
         const struct process *p = &now->at[i];
         const struct process *old;
 
-        if (!p->inside || p->dead) {
+        if (p->owner == NULL || p->dead) {
             continue;
         }
         old = processes_find(before, p->pid);
-        if (old == NULL || !old->inside || old->start != p->start) {
+        if (old == NULL || old->owner == NULL || old->start != p->start) {
             return true;
         }
     }
     return false;
 }
 
-static int look(struct process_list *list, int proc_fd, tree_mark mark, void *arg)
-{
-    if (processes_read(list, proc_fd) < 0) {
-        return -1;
-    }
-    mark(list, arg);
-    return 0;
-}
-
-size_t tree_kill(int proc_fd, tree_mark mark, void *arg)
+bool tree_kill(int proc_fd, tree_mark mark, void *arg)
 {
     struct process_list before = {NULL, 0, 0};
     struct process_list now = {NULL, 0, 0};
-    size_t left = SIZE_MAX;
+    bool any = false;
 
     for (int pass = 0; pass < TREE_MAX_PASSES; pass++) {
         struct process_list swap = before;
 
         before = now;
         now = swap;
-        if (look(&now, proc_fd, mark, arg) < 0 || !grew(&before, &now)) {
+        if (processes_read(&now, proc_fd) < 0) {
+            any = true; /* nobody knows */
             break;
         }
-        signal_inside(proc_fd, &now, SIGSTOP);
+        mark(&now, arg);
+        if (!grew(&before, &now)) {
+            break;
+        }
+        any = true;
+        signal_all(proc_fd, &now, SIGSTOP);
     }
-    signal_inside(proc_fd, &now, SIGKILL);
-    if (look(&now, proc_fd, mark, arg) == 0) {
-        left = processes_inside(&now);
-    }
+    signal_all(proc_fd, &now, SIGKILL);
     processes_release(&before);
     processes_release(&now);
-    return left;
+    return any;
 }

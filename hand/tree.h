@@ -12,10 +12,10 @@
 #define TREE_MAX_PROCESSES 65536 /* that are looked at */
 
 struct process {
-    pid_t pid, parent, session;
-    uint64_t start; /* with pid: this very process */
-    bool dead;      /* a zombie with no thread alive */
-    bool inside;    /* marked as one of the tree */
+    pid_t pid, parent, group, session;
+    uint64_t start;    /* with pid: this very process */
+    bool dead;         /* a zombie with no thread alive */
+    const void *owner; /* whose tree it is in; NULL: of none that is looked for */
 };
 
 /* All processes that /proc shows, sorted by pid. Born zeroed; processes_release(). */
@@ -31,17 +31,18 @@ void processes_release(struct process_list *list);
 /* NULL where there is none. */
 struct process *processes_find(const struct process_list *list, pid_t pid);
 
-/* Marks all descendants of what is marked. */
+/* Whatever has an owner, its descendants get the same. */
 void processes_mark_below(struct process_list *list);
 
-/* How many are marked and not dead. */
-size_t processes_inside(const struct process_list *list);
+/* How many have this owner and are not dead. */
+size_t processes_of(const struct process_list *list, const void *owner);
 
-/* Marks the tree in a list that was just read: the function of who knows its roots. */
+/* Gives owners to the trees in a list that was just read: the function of who knows their roots. */
 typedef void (*tree_mark)(struct process_list *list, void *arg);
 
-/* Stops all that `mark` marks until a look shows no more of them, then kills them all. Never this
- * process. Returns how many were still there afterwards, dying or not; to be repeated until it is 0. */
-size_t tree_kill(int proc_fd, tree_mark mark, void *arg) __attribute__((nonnull(2)));
+/* Stops all that `mark` gives an owner to until a look shows no more of them, then kills them all; never
+ * this process. Whether there was any: to be repeated, with a pause for them to die. A look may miss a
+ * process that forks and ends, forks and ends: only who waits for the children knows that none is left. */
+bool tree_kill(int proc_fd, tree_mark mark, void *arg) __attribute__((nonnull(2)));
 
 #endif
