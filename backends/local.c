@@ -11,12 +11,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -229,7 +226,7 @@ static int find_or_start(int state_fd, const char *state_path, const struct sand
             return -1;
         }
         created = true;
-    } else if (process.pidfd < 0) { /* its maker died before it wrote that down */
+    } else if (process.pid == 0) { /* its maker died before it wrote that down */
         if (local_process_write(session_fd, record.id, &why) == 0) {
             local_process_read(session_fd, &process);
         }
@@ -315,32 +312,6 @@ static int local_list(void (*found)(void *arg, const char *session), void *arg, 
     return 0;
 }
 
-/* Kills a process, frozen or not, and waits until it and, as it is PID 1 of its namespace, all of its are
- * gone. */
-static int kill_and_wait(const struct local_process *process, uint64_t deadline_ms, struct error *err)
-{
-    struct pollfd p = {.fd = process->pidfd, .events = POLLIN};
-
-    if (process->pidfd < 0) {
-        return 0;
-    }
-    if (pidfd_send_signal(process->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH) {
-        return error_set_errno(err, errno, "kill the sandbox");
-    }
-    for (;;) {
-        uint64_t now = clock_now_ms();
-        uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
-        int r = poll(&p, 1, left < INT_MAX ? (int)left : INT_MAX);
-
-        if (r > 0) {
-            return 0;
-        }
-        if (r == 0 || errno != EINTR) {
-            return error_set(err, ERROR_NO_ANSWER, 0, "the sandbox's processes do not end (killed)");
-        }
-    }
-}
-
 /* The hand that listens, and the one written down, which may have lost its socket. */
 static int kill_sandbox(int session_fd, const char *id, uint64_t deadline_ms, struct error *err)
 {
@@ -349,16 +320,17 @@ static int kill_sandbox(int session_fd, const char *id, uint64_t deadline_ms, st
     struct error why = {0};
     bool lives = id[0] != '\0' && local_probe(session_fd, id, &listening, &why) == 0;
 
-    if (lives && listening.pidfd < 0 && local_process_write(session_fd, id, &why) == 0) {
+    if (lives && listening.pid == 0 && local_process_write(session_fd, id, &why) == 0) {
         local_process_read(session_fd, &listening);
     }
-    if (lives && listening.pidfd < 0) {
+    if (lives && listening.pid == 0) {
         return error_set(err, ERROR_IO, 0,
                          "the sandbox runs, but its process cannot be seen from here (another PID namespace?)");
     }
     local_process_read(session_fd, &recorded);
-    return kill_and_wait(&listening, deadline_ms, err) < 0 ? -1
-                                                           : kill_and_wait(&recorded, deadline_ms, err);
+    return local_process_kill(&listening, deadline_ms, err) < 0
+               ? -1
+               : local_process_kill(&recorded, deadline_ms, err);
 }
 
 static int local_destroy(const char *session, uint64_t deadline_ms, struct error *err)
@@ -399,13 +371,6 @@ static int local_connect(struct sandbox *sandbox, uint64_t deadline_ms, int *ret
     return local_socket_connect(handle->session_fd, sandbox->id, deadline_ms, ret_fd, err);
 }
 
-static bool has_ended(int pidfd)
-{
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-
-    return poll(&p, 1, 0) != 0;
-}
-
 /* Whether the workdir under this root is the session's workspace. */
 static bool shows_workspace(int root, const struct sandbox *sandbox)
 {
@@ -420,8 +385,7 @@ static bool shows_workspace(int root, const struct sandbox *sandbox)
            inside.st_dev == outside.st_dev && inside.st_ino == outside.st_ino;
 }
 
-/* The number in the path is the hand's for as long as its descriptor says that it lives: looked at after
- * the path was opened. */
+/* The number in the path is the hand's for as long as that lives: looked at after the path was opened. */
 static int local_open_root(struct sandbox *sandbox, int *ret_fd, struct error *err)
 {
     const struct local_handle *handle = sandbox->state;
@@ -429,12 +393,12 @@ static int local_open_root(struct sandbox *sandbox, int *ret_fd, struct error *e
     cleanup_fd int root = -1;
 
     *ret_fd = -1;
-    if (handle->process.pidfd < 0) {
+    if (handle->process.pid == 0) {
         return 0;
     }
     snprintf(path, sizeof path, "/proc/%d/root", (int)handle->process.pid);
     root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (has_ended(handle->process.pidfd)) {
+    if (!local_process_lives(&handle->process)) {
         return error_set(err, ERROR_SANDBOX_GONE, 0, "the sandbox is not running");
     }
     if (root >= 0 && shows_workspace(root, sandbox)) {
@@ -491,15 +455,13 @@ static int local_status(struct sandbox *sandbox, void (*say)(void *arg, const ch
     cleanup_process struct local_process process = LOCAL_NO_PROCESS;
     char link[64];
     char path[PATH_MAX];
-    bool frozen;
     ssize_t n;
 
     if (local_record_read(handle->session_fd, &record, err) < 0 ||
         local_probe(handle->session_fd, sandbox->id, &process, err) < 0) {
         return -1;
     }
-    frozen = memchr("Tt", local_process_state(process.pid), 2) != NULL;
-    say(arg, "state", frozen ? "frozen" : "running");
+    say(arg, "state", local_process_frozen(&process) ? "frozen" : "running");
     if (process.pid > 0) {
         say_number(&sayer, "pid", (unsigned long long)process.pid);
     }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -19,8 +18,6 @@
 #define PROCESS_TEMPORARY "process.new"
 #define LOCK_POLL_MS 5 /* flock(2) has no deadline of its own */
 #define SOCKET_SUFFIX ".sock"
-#define STAT_BYTES 1024 /* of /proc/PID/stat; its start time comes well before */
-#define STAT_START_FIELD 22
 
 /* ---- The lock ---- */
 
@@ -232,52 +229,6 @@ int local_socket_connect(int session_fd, const char *id, uint64_t deadline_ms, i
 
 /* ---- The process ---- */
 
-void local_process_release(struct local_process *process)
-{
-    cleanup_fd_fn(&process->pidfd);
-    *process = (struct local_process)LOCAL_NO_PROCESS;
-}
-
-/* Reads /proc/PID/stat and points behind the process's name, which may hold anything. */
-static const char *read_stat(pid_t pid, char text[STAT_BYTES])
-{
-    char path[64];
-    cleanup_fd int fd = -1;
-    const char *end;
-    ssize_t n;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, text, STAT_BYTES - 1) : -1;
-    if (n <= 0) {
-        return NULL;
-    }
-    text[n] = '\0';
-    end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' ? end + 2 : NULL;
-}
-
-char local_process_state(pid_t pid)
-{
-    char text[STAT_BYTES];
-    const char *state = read_stat(pid, text);
-
-    return (char)(state != NULL ? state[0] : 0);
-}
-
-/* When it started, in the kernel's ticks since the boot; 0 where that cannot be told. */
-static unsigned long long start_time(pid_t pid)
-{
-    char text[STAT_BYTES];
-    const char *at = read_stat(pid, text);
-
-    for (int field = 3; at != NULL && field < STAT_START_FIELD; field++) {
-        at = strchr(at, ' ');
-        at = at != NULL ? at + 1 : NULL;
-    }
-    return at != NULL ? strtoull(at, NULL, 10) : 0;
-}
-
 /* Numbers of processes and their times start anew with each boot. */
 static void boot_id(char ret[40])
 {
@@ -301,24 +252,22 @@ static pid_t peer_pid(int fd)
 
 int local_process_write(int session_fd, const char *id, struct error *err)
 {
+    cleanup_process struct local_process process = LOCAL_NO_PROCESS;
     cleanup_fd int file = -1;
     cleanup_fd int fd = -1;
-    unsigned long long start;
     char boot[40];
-    pid_t pid;
 
     if (local_socket_connect(session_fd, id, 0, &fd, err) < 0) {
         return -1;
     }
-    pid = peer_pid(fd);
-    start = pid > 0 ? start_time(pid) : 0;
-    if (start == 0) {
-        return 0; /* another pid namespace, or /proc hides it: nothing to write down */
+    local_process_of(peer_pid(fd), &process);
+    if (process.pid == 0) {
+        return 0; /* another PID namespace, or /proc hides it: nothing to write down */
     }
     boot_id(boot);
     file = openat(session_fd, PROCESS_TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                   0600);
-    if (file < 0 || dprintf(file, "%d %llu %s\n", (int)pid, start, boot) < 0 ||
+    if (file < 0 || dprintf(file, "%d %llu %s\n", (int)process.pid, process.start, boot) < 0 ||
         renameat(session_fd, PROCESS_TEMPORARY, session_fd, PROCESS_FILE) < 0) {
         return error_set_errno(err, errno, PROCESS_FILE);
     }
@@ -337,17 +286,14 @@ void local_process_read(int session_fd, struct local_process *ret)
     *ret = (struct local_process)LOCAL_NO_PROCESS;
     text[n > 0 ? n : 0] = '\0';
     boot_id(boot);
-    if (sscanf(text, "%d %llu %39s", &pid, &start, recorded_boot) != 3 || pid <= 1 ||
+    if (sscanf(text, "%d %llu %39s", &pid, &start, recorded_boot) != 3 ||
         strcmp(boot, recorded_boot) != 0) {
         return;
     }
-    /* The descriptor first: what is then seen of the number is seen of its process. */
-    ret->pidfd = pidfd_open(pid, 0);
-    if (ret->pidfd < 0 || start_time(pid) != start) {
+    local_process_of(pid, ret);
+    if (ret->start != start) {
         local_process_release(ret);
-        return;
     }
-    ret->pid = pid;
 }
 
 int local_probe(int session_fd, const char *id, struct local_process *ret, struct error *err)

@@ -13,8 +13,7 @@
 #ifndef HANDSFS_BACKENDS_LOCAL_STATE_H
 #define HANDSFS_BACKENDS_LOCAL_STATE_H
 
-#include <sys/types.h>
-
+#include "backends/local_process.h"
 #include "sandbox/error.h"
 #include "sandbox/sandbox.h"
 
@@ -22,16 +21,6 @@
 #define LOCAL_HOME "home"
 #define LOCAL_LOG "log"
 #define LOCAL_NAME_BYTES (MAX_SESSION_NAME + 16)
-
-/* The hand's process as this host sees it. `pidfd` is -1 where nothing (certain) is known of it. */
-struct local_process {
-    pid_t pid;
-    int pidfd;
-};
-
-#define LOCAL_NO_PROCESS {0, -1}
-#define cleanup_process __attribute__((cleanup(local_process_release)))
-void local_process_release(struct local_process *process) __attribute__((nonnull));
 
 /* Waits for the session's lock and takes it; held until `*ret_fd` is closed. ERROR_NO_ANSWER. */
 int local_lock(int state_fd, const char *session, uint64_t deadline_ms, int *ret_fd, struct error *err)
@@ -68,8 +57,5 @@ int local_process_write(int session_fd, const char *id, struct error *err)
 
 /* The process written down, where it is still that one; for a hand that does not answer. */
 void local_process_read(int session_fd, struct local_process *ret) __attribute__((nonnull));
-
-/* 'R', 'S', 'T'... of proc(5), or 0. */
-char local_process_state(pid_t pid);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,9 +18,9 @@
 #include <unistd.h>
 
 #include "backends/local.h"
+#include "backends/local_process.h"
 #include "backends/local_programs.h"
 #include "backends/local_remove.h"
-#include "backends/local_state.h"
 #include "sandbox/cleanup.h"
 #include "sandbox/clock.h"
 #include "sandbox/dirs.h"
@@ -242,25 +241,27 @@ pid_t bed_hand(struct sandbox *sandbox)
 
 void bed_kill(struct sandbox *sandbox)
 {
-    cleanup_fd int pidfd = pidfd_open(bed_hand(sandbox), 0);
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
+    struct error err = {0};
 
-    ck_assert_int_ge(pidfd, 0);
-    ck_assert_int_eq(pidfd_send_signal(pidfd, SIGKILL, NULL, 0), 0);
-    ck_assert_int_eq(poll(&p, 1, BED_DEADLINE_MS), 1);
+    local_process_of(bed_hand(sandbox), &hand);
+    ck_assert_int_gt(hand.pid, 1);
+    ck_assert_msg(local_process_kill(&hand, bed_deadline(), &err) == 0, "%s", err.message);
 }
 
 pid_t bed_freeze(struct sandbox *sandbox)
 {
-    pid_t hand = bed_hand(sandbox);
+    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     uint64_t deadline = bed_deadline();
 
-    ck_assert_int_eq(kill(hand, SIGSTOP), 0);
-    while (local_process_state(hand) != 'T') { /* nobody is told when it has stopped but its parent */
+    local_process_of(bed_hand(sandbox), &hand);
+    ck_assert_int_gt(hand.pid, 1);
+    ck_assert_int_eq(kill(hand.pid, SIGSTOP), 0);
+    while (!local_process_frozen(&hand)) { /* nobody is told when it has stopped but its parent */
         ck_assert_uint_lt(clock_now_ms(), deadline);
         sched_yield();
     }
-    return hand;
+    return hand.pid;
 }
 
 size_t bed_names(void)

@@ -519,6 +519,7 @@ static void count_report(void *arg, enum doctor_finding finding, const char *wha
 
 START_TEST(doctor_finds_nothing_wrong_where_sandboxes_can_be_made)
 {
+    cleanup_free char *hand = strdup(getenv("HANDSFS_HAND"));
     int bad = 0;
 
     bed_become(_i);
@@ -526,6 +527,7 @@ START_TEST(doctor_finds_nothing_wrong_where_sandboxes_can_be_made)
     ck_assert_int_eq(bad, 0);
     setenv("HANDSFS_HAND", "/nonexistent", 1);
     sandbox_doctor(&backend_local, count_report, &bad);
+    setenv("HANDSFS_HAND", hand, 1);
     ck_assert_int_eq(bad, 1);
 }
 END_TEST

@@ -6,11 +6,13 @@
 #include "tests/unit/unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* A sandbox for one test. */
@@ -308,6 +310,9 @@ START_TEST(the_host_sees_the_root_of_the_very_sandbox)
     struct one one;
     int root = -1;
 
+    if (syscall(SYS_openat2, -1, NULL, NULL, 0) < 0 && errno == ENOSYS) {
+        return; /* without it (under valgrind) nothing is looked at from here */
+    }
     one_begin(&one, _i, "root");
     set_workdir(&one, "/deep/work dir");
     one_provision(&one);
