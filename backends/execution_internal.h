@@ -11,6 +11,7 @@
 
 #define EXECUTION_INPUT_BYTES (64u << 10) /* stdin in one frame */
 #define EXECUTION_MAX_WINDOW (1u << 20)   /* stdin that was sent and is kept, to be sent again */
+#define EXECUTION_ASK_AGAIN_MS 10000      /* less than a hand remembers a host that does not come back */
 #define EXECUTION_INPUT_UNSENT (1u << 20) /* no more stdin is queued while this much waits to be sent */
 
 struct execution {
@@ -35,7 +36,7 @@ struct execution {
     uint64_t heard_ms;   /* silence is counted from here at the earliest */
     uv_timer_t timer;    /* the deadline, then the wait for the end after KILL */
 
-    struct buffer frame; /* EXEC, until it is sent */
+    struct buffer frame; /* EXEC, until it has arrived */
     uint64_t keep;
     uint64_t received[2]; /* bytes of stdout and stderr */
     uint64_t credited[2];

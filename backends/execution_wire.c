@@ -135,12 +135,19 @@ static void attach(struct execution *x, struct buffer *out)
     x->attached = true;
     x->credited[0] = x->received[0];
     x->credited[1] = x->received[1];
-    x->in_want = 0; /* said anew; what was sent last may be lost, and is sent again */
-    x->in_sent = x->in_start;
-    x->eof_sent = false;
     if (x->killed) {
         execution_send_kill(x);
     }
+}
+
+/* Whether the request may be made again: no word of it was heard, and the hand cannot have forgotten it
+ * since. It takes an id that it knows for the same command, which is not run twice. */
+static bool may_ask_again(const struct execution *x)
+{
+    const struct link *link = x->link;
+
+    return !x->started && !x->killed && x->frame.length > 0 &&
+           uv_now(link->loop) - link->heard_before_ms < EXECUTION_ASK_AGAIN_MS;
 }
 
 void execution_tell(struct execution *x)
@@ -150,11 +157,13 @@ void execution_tell(struct execution *x)
     if (out == NULL) {
         return;
     }
-    if (x->sent) {
+    x->in_want = 0; /* is said anew; what was sent last may be lost, and is sent again */
+    x->in_sent = x->in_start;
+    x->eof_sent = false;
+    if (x->sent && !may_ask_again(x)) {
         attach(x, out);
     } else if (buffer_append(out, x->frame.data, x->frame.length) == 0) {
-        x->sent = true;
-        buffer_release(&x->frame);
+        x->sent = true; /* the frame is kept until it is known to have arrived */
     } else {
         execution_fail(x, ERROR_NO_MEMORY, 0, "too much waits to be sent");
         execution_settle(x);
@@ -253,13 +262,19 @@ void executions_credit(struct link *link)
 
 /* ---- From the hand ---------------------------------------------------------------------------- */
 
+static void mark_started(struct execution *x)
+{
+    x->started = true;
+    buffer_release(&x->frame);
+}
+
 static int take_started(struct execution *x, struct wire_reader *r)
 {
     (void)wire_get_u32(r);
     if (wire_end(r) < 0) {
         return -1;
     }
-    x->started = true;
+    mark_started(x);
     return 0;
 }
 
@@ -315,7 +330,7 @@ static int take_output(struct execution *x, struct wire_reader *r)
         offset != x->received[i] || length > x->keep - x->received[i]) {
         return -1;
     }
-    x->started = true;
+    mark_started(x);
     x->received[i] += length;
     x->link->credit_due = true;
     if (!x->over && buffer_append(&x->result.out[i], data, length) < 0) {
@@ -346,7 +361,7 @@ static int take_want(struct execution *x, struct wire_reader *r)
     if (wire_end(r) < 0 || !x->has_stdin) {
         return -1;
     }
-    x->started = true;
+    mark_started(x);
     if (x->in_window == 0) {
         x->in_window = want < EXECUTION_MAX_WINDOW ? want : EXECUTION_MAX_WINDOW;
     }

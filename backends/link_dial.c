@@ -51,15 +51,15 @@ static void retry(struct link *link, const struct error *err)
     link->why = *err;
     log_trace("link %s: %s", link->target->sandbox.session, err->message);
     link_defer(link);
-    link->backoff_ms = link->backoff_ms == 0 ? LINK_BACKOFF_MIN_MS : link->backoff_ms * 2;
-    if (link->backoff_ms > LINK_BACKOFF_MAX_MS) {
-        link->backoff_ms = LINK_BACKOFF_MAX_MS;
-    }
     if (!needed(link) && ++link->idle_attempts > LINK_IDLE_ATTEMPTS) {
         link->phase = PHASE_APART;
         return;
     }
-    back_off(link, link->backoff_ms);
+    back_off(link, link->backoff_ms); /* at once for the first time */
+    link->backoff_ms = link->backoff_ms == 0 ? LINK_BACKOFF_MIN_MS : link->backoff_ms * 2;
+    if (link->backoff_ms > LINK_BACKOFF_MAX_MS) {
+        link->backoff_ms = LINK_BACKOFF_MAX_MS;
+    }
 }
 
 /* ---- In the pool ------------------------------------------------------------------------------ */
@@ -331,6 +331,7 @@ void link_refuse(struct link *link, const uint8_t *payload, size_t length)
 static void drop_stream(struct link *link)
 {
     uv_timer_stop(&link->dial);
+    link->heard_before_ms = link->heard_ms;
     if (link->stream != NULL) {
         stream_close(link->stream);
     }

@@ -234,6 +234,7 @@ struct link {
 
     uint64_t heard; /* how often */
     uint64_t heard_ms;
+    uint64_t heard_before_ms; /* on the stream before this one */
     bool pinged; /* since it was heard */
     uint64_t pinged_ms;
     uint64_t pulse_ms; /* when the pulse timer is due, 0: not */

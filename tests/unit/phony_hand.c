@@ -341,6 +341,99 @@ struct wire_call hand_hear_call(struct rig *rig, enum wire_op op, uint64_t *ret_
     return call;
 }
 
+/* ---- Executions ----------------------------------------------------------------------- */
+
+uint64_t hear_exec(struct rig *rig)
+{
+    struct heard_frame f = hand_hear(rig, WIRE_EXEC);
+    struct wire_exec exec;
+
+    ck_assert_int_eq(wire_get_exec(f.payload, f.header.length, &exec), 0);
+    ck_assert_uint_eq(exec.keep, 32);
+    return f.header.id;
+}
+
+void say_started(struct rig *rig, uint64_t id)
+{
+    struct buffer payload = BUFFER_INIT(64);
+
+    ck_assert_int_eq(wire_put_u32(&payload, 17), 0);
+    hand_send_frame(rig, WIRE_EXEC_STARTED, id, &payload);
+    buffer_release(&payload);
+}
+
+void say_output(struct rig *rig, uint64_t id, unsigned stream, uint64_t offset, const char *text)
+{
+    struct buffer payload = BUFFER_INIT(4096);
+
+    ck_assert_int_eq(wire_put_u8(&payload, (uint8_t)stream), 0);
+    ck_assert_int_eq(wire_put_u64(&payload, offset), 0);
+    ck_assert_int_eq(wire_put_bytes(&payload, text, strlen(text)), 0);
+    hand_send_frame(rig, WIRE_EXEC_OUTPUT, id, &payload);
+    buffer_release(&payload);
+}
+
+void say_exit(struct rig *rig, uint64_t id, const struct wire_exit *e)
+{
+    struct buffer payload = BUFFER_INIT(4096);
+
+    ck_assert_int_eq(wire_put_exit(&payload, e), 0);
+    hand_send_frame(rig, WIRE_EXEC_EXIT, id, &payload);
+    buffer_release(&payload);
+}
+
+void say_failed(struct rig *rig, uint64_t id, enum error_code code, const char *text)
+{
+    struct buffer payload = BUFFER_INIT(4096);
+
+    ck_assert_int_eq(wire_put_u16(&payload, (uint16_t)code), 0);
+    ck_assert_int_eq(wire_put_u32(&payload, 0), 0);
+    ck_assert_int_eq(wire_put_bytes(&payload, text, strlen(text)), 0);
+    hand_send_frame(rig, WIRE_EXEC_FAILED, id, &payload);
+    buffer_release(&payload);
+}
+
+void say_want(struct rig *rig, uint64_t id, uint64_t want)
+{
+    struct buffer payload = BUFFER_INIT(64);
+
+    ck_assert_int_eq(wire_put_u64(&payload, want), 0);
+    hand_send_frame(rig, WIRE_EXEC_WANT, id, &payload);
+    buffer_release(&payload);
+}
+
+void hear_input(struct rig *rig, uint64_t offset, size_t length, char first)
+{
+    struct heard_frame f = hand_hear(rig, WIRE_EXEC_INPUT);
+    struct wire_reader r = {f.payload, f.header.length, false};
+    const uint8_t *data;
+    size_t got;
+
+    ck_assert_uint_eq(wire_get_u64(&r), offset);
+    data = wire_get_bytes(&r, WIRE_MAX_DATA, &got);
+    ck_assert_int_eq(wire_end(&r), 0);
+    ck_assert_uint_eq(got, length);
+    ck_assert_int_eq(data[0], first);
+}
+
+void hear_credit(struct rig *rig, unsigned stream, uint64_t total)
+{
+    struct heard_frame f = hand_hear(rig, WIRE_EXEC_CREDIT);
+    struct wire_reader r = {f.payload, f.header.length, false};
+
+    ck_assert_uint_eq(wire_get_u8(&r), stream);
+    ck_assert_uint_eq(wire_get_u64(&r), total);
+}
+
+void hear_attach(struct rig *rig, uint64_t out, uint64_t err)
+{
+    struct heard_frame f = hand_hear(rig, WIRE_EXEC_ATTACH);
+    struct wire_reader r = {f.payload, f.header.length, false};
+
+    ck_assert_uint_eq(wire_get_u64(&r), out);
+    ck_assert_uint_eq(wire_get_u64(&r), err);
+}
+
 /* ---- Calls ------------------------------------------------------------------------------------ */
 
 void note_answer(void *arg, const struct error *err, const struct wire_reply *reply)

@@ -11,9 +11,9 @@
 #define RIG_PATIENCE_MS 10000
 
 enum phony_mode {
-    PHONY_CONNECTS,  /* a new stream each time */
-    PHONY_GONE,      /* ERROR_SANDBOX_GONE */
-    PHONY_BROKEN,    /* ERROR_IO */
+    PHONY_CONNECTS, /* a new stream each time */
+    PHONY_GONE,     /* ERROR_SANDBOX_GONE */
+    PHONY_BROKEN,   /* ERROR_IO */
 };
 
 struct rig {
@@ -35,9 +35,9 @@ struct rig {
 /* What one call or other was answered. */
 struct answer {
     unsigned times;
-    struct error err;         /* code ERROR_NONE for success */
-    struct wire_reply reply;  /* its texts are gone */
-    char data[64];            /* the first bytes of its data */
+    struct error err;        /* code ERROR_NONE for success */
+    struct wire_reply reply; /* its texts are gone */
+    char data[64];           /* the first bytes of its data */
 };
 
 /* One frame that the link sent. */
@@ -78,12 +78,24 @@ struct heard_frame hand_hear(struct rig *rig, enum wire_type expected);
 /* True where nothing but PINGs has come. */
 bool hand_hears_nothing(struct rig *rig);
 void hand_send(struct rig *rig, const void *bytes, size_t length);
-void hand_send_frame(struct rig *rig, enum wire_type type, uint64_t id, const struct buffer *payload);
+void hand_send_frame(struct rig *rig, enum wire_type type, uint64_t id,
+                     const struct buffer *payload);
 void hand_send_empty(struct rig *rig, enum wire_type type, uint64_t id);
 void hand_reply(struct rig *rig, uint64_t id, enum wire_op op, const struct wire_reply *reply);
 void hand_hang_up(struct rig *rig);
 /* Hears a CALL of this op and decodes it. */
 struct wire_call hand_hear_call(struct rig *rig, enum wire_op op, uint64_t *ret_id);
+
+/* Frames about executions, heard (and checked) and said. hear_exec() gives the id. */
+uint64_t hear_exec(struct rig *rig);
+void say_started(struct rig *rig, uint64_t id);
+void say_output(struct rig *rig, uint64_t id, unsigned stream, uint64_t offset, const char *text);
+void say_exit(struct rig *rig, uint64_t id, const struct wire_exit *e);
+void say_failed(struct rig *rig, uint64_t id, enum error_code code, const char *text);
+void say_want(struct rig *rig, uint64_t id, uint64_t want);
+void hear_input(struct rig *rig, uint64_t offset, size_t length, char first);
+void hear_credit(struct rig *rig, unsigned stream, uint64_t total);
+void hear_attach(struct rig *rig, uint64_t out, uint64_t err);
 
 /* A call_done that fills in a struct answer. */
 void note_answer(void *arg, const struct error *err, const struct wire_reply *reply);

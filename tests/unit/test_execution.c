@@ -52,99 +52,6 @@ static struct execution *start(const char *command, uint64_t timeout_ms, bool ha
     return execution_start(rig.link, &request, note_outcome, outcome);
 }
 
-/* ---- What the hand says ----------------------------------------------------------------------- */
-
-static uint64_t hear_exec(void)
-{
-    struct heard_frame f = hand_hear(&rig, WIRE_EXEC);
-    struct wire_exec exec;
-
-    ck_assert_int_eq(wire_get_exec(f.payload, f.header.length, &exec), 0);
-    ck_assert_uint_eq(exec.keep, 32);
-    return f.header.id;
-}
-
-static void say_started(uint64_t id)
-{
-    struct buffer payload = BUFFER_INIT(64);
-
-    ck_assert_int_eq(wire_put_u32(&payload, 17), 0);
-    hand_send_frame(&rig, WIRE_EXEC_STARTED, id, &payload);
-    buffer_release(&payload);
-}
-
-static void say_output(uint64_t id, unsigned stream, uint64_t offset, const char *text)
-{
-    struct buffer payload = BUFFER_INIT(4096);
-
-    ck_assert_int_eq(wire_put_u8(&payload, (uint8_t)stream), 0);
-    ck_assert_int_eq(wire_put_u64(&payload, offset), 0);
-    ck_assert_int_eq(wire_put_bytes(&payload, text, strlen(text)), 0);
-    hand_send_frame(&rig, WIRE_EXEC_OUTPUT, id, &payload);
-    buffer_release(&payload);
-}
-
-static void say_exit(uint64_t id, const struct wire_exit *e)
-{
-    struct buffer payload = BUFFER_INIT(4096);
-
-    ck_assert_int_eq(wire_put_exit(&payload, e), 0);
-    hand_send_frame(&rig, WIRE_EXEC_EXIT, id, &payload);
-    buffer_release(&payload);
-}
-
-static void say_failed(uint64_t id, enum error_code code, const char *text)
-{
-    struct buffer payload = BUFFER_INIT(4096);
-
-    ck_assert_int_eq(wire_put_u16(&payload, (uint16_t)code), 0);
-    ck_assert_int_eq(wire_put_u32(&payload, 0), 0);
-    ck_assert_int_eq(wire_put_bytes(&payload, text, strlen(text)), 0);
-    hand_send_frame(&rig, WIRE_EXEC_FAILED, id, &payload);
-    buffer_release(&payload);
-}
-
-static void say_want(uint64_t id, uint64_t want)
-{
-    struct buffer payload = BUFFER_INIT(64);
-
-    ck_assert_int_eq(wire_put_u64(&payload, want), 0);
-    hand_send_frame(&rig, WIRE_EXEC_WANT, id, &payload);
-    buffer_release(&payload);
-}
-
-static void hear_input(uint64_t offset, size_t length, char first)
-{
-    struct heard_frame f = hand_hear(&rig, WIRE_EXEC_INPUT);
-    struct wire_reader r = {f.payload, f.header.length, false};
-    const uint8_t *data;
-    size_t got;
-
-    ck_assert_uint_eq(wire_get_u64(&r), offset);
-    data = wire_get_bytes(&r, WIRE_MAX_DATA, &got);
-    ck_assert_int_eq(wire_end(&r), 0);
-    ck_assert_uint_eq(got, length);
-    ck_assert_int_eq(data[0], first);
-}
-
-static void hear_credit(unsigned stream, uint64_t total)
-{
-    struct heard_frame f = hand_hear(&rig, WIRE_EXEC_CREDIT);
-    struct wire_reader r = {f.payload, f.header.length, false};
-
-    ck_assert_uint_eq(wire_get_u8(&r), stream);
-    ck_assert_uint_eq(wire_get_u64(&r), total);
-}
-
-static void hear_attach(uint64_t out, uint64_t err)
-{
-    struct heard_frame f = hand_hear(&rig, WIRE_EXEC_ATTACH);
-    struct wire_reader r = {f.payload, f.header.length, false};
-
-    ck_assert_uint_eq(wire_get_u64(&r), out);
-    ck_assert_uint_eq(wire_get_u64(&r), err);
-}
-
 static void finish(const struct outcome *outcome, enum error_code code)
 {
     RIG_UNTIL(&rig, outcome->times > 0);
@@ -165,14 +72,14 @@ START_TEST(a_command_gives_its_streams_its_code_and_its_counts)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "he");
-    say_output(id, WIRE_STDERR, 0, "0123456789abcdef0123456789abcdef");
-    say_output(id, WIRE_STDOUT, 2, "llo");
-    hear_credit(WIRE_STDOUT, 5);
-    hear_credit(WIRE_STDERR, 32);
-    say_exit(id, &e);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "he");
+    say_output(&rig, id, WIRE_STDERR, 0, "0123456789abcdef0123456789abcdef");
+    say_output(&rig, id, WIRE_STDOUT, 2, "llo");
+    hear_credit(&rig, WIRE_STDOUT, 5);
+    hear_credit(&rig, WIRE_STDERR, 32);
+    say_exit(&rig, id, &e);
     ck_assert_uint_eq(hand_hear(&rig, WIRE_EXEC_FORGET).header.id, id);
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert_str_eq(outcome.text[0], "hello");
@@ -195,9 +102,9 @@ START_TEST(a_signal_is_no_timeout)
 
     rig_up(&rig, 0);
     start("kill -9 $$", 60000, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_exit(id, &e);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_exit(&rig, id, &e);
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert(!outcome.result.timed_out);
     ck_assert_int_eq(outcome.result.exit_code, -1);
@@ -213,8 +120,8 @@ START_TEST(what_was_not_run_is_an_error_that_says_why)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_failed(id, ERROR_NO_SUCH_FILE, "/nowhere: No such file or directory");
+    id = hear_exec(&rig);
+    say_failed(&rig, id, ERROR_NO_SUCH_FILE, "/nowhere: No such file or directory");
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert_str_eq(outcome.err.message, "/nowhere: No such file or directory");
     finish(&outcome, ERROR_NO_SUCH_FILE);
@@ -230,8 +137,8 @@ START_TEST(a_hand_cannot_claim_what_is_ours_to_find_out)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_failed(id, claims[_i], "ha");
+    id = hear_exec(&rig);
+    say_failed(&rig, id, claims[_i], "ha");
     finish(&outcome, ERROR_IO);
 }
 END_TEST
@@ -314,14 +221,14 @@ START_TEST(at_the_deadline_the_tree_is_killed_and_the_output_kept)
 
     rig_up(&rig, 0);
     start("x", 150, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "par");
-    hear_credit(WIRE_STDOUT, 3);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "par");
+    hear_credit(&rig, WIRE_STDOUT, 3);
     ck_assert_uint_eq(hand_hear(&rig, WIRE_EXEC_KILL).header.id, id);
     ck_assert_uint_eq(outcome.times, 0);
-    say_output(id, WIRE_STDOUT, 3, "t");
-    say_exit(id, &e); /* "exit 0": hides nothing */
+    say_output(&rig, id, WIRE_STDOUT, 3, "t");
+    say_exit(&rig, id, &e); /* "exit 0": hides nothing */
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert(outcome.result.timed_out);
     ck_assert_int_eq(outcome.result.exit_code, -1);
@@ -340,17 +247,17 @@ START_TEST(a_hand_that_is_silent_after_the_deadline_hides_nothing)
 
     rig_up(&rig, 0);
     start("x", 100, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "par");
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "par");
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert(outcome.result.timed_out);
     ck_assert_str_eq(outcome.text[0], "par");
     ck_assert_uint_ge(outcome.result.duration_ms, EXECUTION_KILL_WAIT_MS);
     ck_assert_uint_lt(outcome.result.duration_ms, 100 + EXECUTION_KILL_WAIT_MS + 2000);
-    hear_credit(WIRE_STDOUT, 3);
+    hear_credit(&rig, WIRE_STDOUT, 3);
     hand_hear(&rig, WIRE_EXEC_KILL);
-    say_exit(id, &e); /* late: no breach, and it is forgotten */
+    say_exit(&rig, id, &e); /* late: no breach, and it is forgotten */
     hand_hear(&rig, WIRE_EXEC_FORGET);
     ck_assert_int_eq(link_state(rig.link), LINK_UP);
     finish(&outcome, ERROR_NONE);
@@ -363,7 +270,7 @@ START_TEST(a_deadline_without_any_word_of_the_hand_is_no_answer)
 
     rig_up(&rig, 0);
     start("x", 50, false, &outcome);
-    hear_exec();
+    hear_exec(&rig);
     finish(&outcome, ERROR_NO_ANSWER);
 }
 END_TEST
@@ -392,14 +299,14 @@ START_TEST(a_cancelled_command_is_killed_before_it_is_answered)
 
     rig_up(&rig, 0);
     x = start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_started(id);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
     execution_cancel(x);
     execution_cancel(x);
     hand_hear(&rig, WIRE_EXEC_KILL);
     rig_turn(&rig);
     ck_assert_uint_eq(outcome.times, 0);
-    say_exit(id, &e);
+    say_exit(&rig, id, &e);
     finish(&outcome, ERROR_CANCELLED);
 }
 END_TEST
@@ -410,7 +317,7 @@ START_TEST(a_silent_hand_ends_a_command_without_a_deadline)
 
     rig_up(&rig, 600);
     start("x", 0, false, &outcome);
-    say_started(hear_exec());
+    say_started(&rig, hear_exec(&rig));
     hand_hear(&rig, WIRE_PING);
     hand_send_empty(&rig, WIRE_PONG, 0);
     RIG_UNTIL(&rig, outcome.times > 0);
@@ -430,7 +337,7 @@ START_TEST(a_signal_reaches_the_hand)
     execution_signal(x, SIGINT); /* before there is a stream */
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_exec();
+    hear_exec(&rig);
     f = hand_hear(&rig, WIRE_EXEC_SIGNAL);
     ck_assert_uint_eq(f.header.length, 4);
     ck_assert_uint_eq(f.payload[0], SIGINT);
@@ -447,7 +354,7 @@ START_TEST(closing_the_link_kills_and_forgets_what_runs)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
+    id = hear_exec(&rig);
     hand = rig.hand;
     link_close(rig.link, NULL, NULL);
     RIG_UNTIL(&rig, outcome.times > 0);
@@ -471,15 +378,15 @@ START_TEST(a_command_goes_on_where_it_was_on_the_next_stream)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "he");
-    hear_credit(WIRE_STDOUT, 2);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "he");
+    hear_credit(&rig, WIRE_STDOUT, 2);
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_attach(2, 0);
-    say_output(id, WIRE_STDOUT, 2, "llo");
-    say_exit(id, &e);
+    hear_attach(&rig, 2, 0);
+    say_output(&rig, id, WIRE_STDOUT, 2, "llo");
+    say_exit(&rig, id, &e);
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert_str_eq(outcome.text[0], "hello");
     finish(&outcome, ERROR_NONE);
@@ -489,15 +396,20 @@ END_TEST
 START_TEST(a_command_that_the_hand_knows_no_more_is_lost_and_never_run_again)
 {
     struct outcome outcome;
+    struct outcome other;
     uint64_t id;
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    start("y", 0, false, &other);
+    hear_exec(&rig); /* what was said before it is heard now */
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_attach(0, 0);
-    say_failed(id, ERROR_IO, "no such command");
+    hear_attach(&rig, 0, 0);
+    ck_assert_uint_eq(hear_exec(&rig), id + 1); /* that one may not have arrived */
+    say_failed(&rig, id, ERROR_IO, "no such command");
     RIG_UNTIL(&rig, outcome.times > 0);
     ck_assert_ptr_nonnull(strstr(outcome.err.message, "lost"));
     finish(&outcome, ERROR_IO);
@@ -511,10 +423,10 @@ START_TEST(a_deadline_holds_while_there_is_no_stream)
 
     rig_up(&rig, 0);
     start("x", 300, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "he");
-    hear_credit(WIRE_STDOUT, 2);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "he");
+    hear_credit(&rig, WIRE_STDOUT, 2);
     rig_set_mode(&rig, PHONY_BROKEN);
     hand_hang_up(&rig);
     RIG_UNTIL(&rig, outcome.times > 0);
@@ -524,7 +436,7 @@ START_TEST(a_deadline_holds_while_there_is_no_stream)
     start("y", 0, false, &outcome); /* which needs the stream again */
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_attach(2, 0); /* what was left behind is killed */
+    hear_attach(&rig, 2, 0); /* what was left behind is killed */
     ck_assert_uint_eq(hand_hear(&rig, WIRE_EXEC_KILL).header.id, id);
     rig_close(&rig);
 }
@@ -536,7 +448,7 @@ START_TEST(a_command_ends_at_once_when_its_sandbox_is_gone)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    say_started(hear_exec());
+    say_started(&rig, hear_exec(&rig));
     rig_set_mode(&rig, PHONY_GONE);
     hand_hang_up(&rig);
     finish(&outcome, ERROR_SANDBOX_GONE);
@@ -560,14 +472,14 @@ START_TEST(stdin_goes_as_far_as_the_hand_wants_it)
     ck_assert_int_eq(execution_write(x, "b", 1, true, &err), 0);
     ck_assert_int_eq(execution_write(x, "c", 1, false, &err), -1);
     ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
-    id = hear_exec();
+    id = hear_exec(&rig);
     ck_assert(hand_hears_nothing(&rig));
-    say_want(id, 70000);
-    hear_input(0, 65536, 'a');
-    hear_input(65536, 70000 - 65536, 'a');
+    say_want(&rig, id, 70000);
+    hear_input(&rig, 0, 65536, 'a');
+    hear_input(&rig, 65536, 70000 - 65536, 'a');
     ck_assert(hand_hears_nothing(&rig));
-    say_want(id, 140000);
-    hear_input(70000, 30001, 'a');
+    say_want(&rig, id, 140000);
+    hear_input(&rig, 70000, 30001, 'a');
     ck_assert_uint_eq(hand_hear(&rig, WIRE_EXEC_EOF).header.id, id);
     rig_close(&rig);
 }
@@ -582,19 +494,19 @@ START_TEST(stdin_that_may_be_lost_is_sent_again_after_a_reconnect)
 
     rig_up(&rig, 0);
     x = start("cat", 0, true, &outcome);
-    id = hear_exec();
-    say_started(id);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
     ck_assert_int_eq(execution_write(x, "abcdefghij", 10, true, &err), 0);
-    say_want(id, 4);
-    hear_input(0, 4, 'a');
-    say_want(id, 6); /* two are taken */
-    hear_input(4, 2, 'e');
+    say_want(&rig, id, 4);
+    hear_input(&rig, 0, 4, 'a');
+    say_want(&rig, id, 6); /* two are taken */
+    hear_input(&rig, 4, 2, 'e');
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_attach(0, 0);
+    hear_attach(&rig, 0, 0);
     ck_assert(hand_hears_nothing(&rig));
-    say_want(id, 100);
-    hear_input(2, 8, 'c');
+    say_want(&rig, id, 100);
+    hear_input(&rig, 2, 8, 'c');
     hand_hear(&rig, WIRE_EXEC_EOF);
     rig_close(&rig);
 }
@@ -613,8 +525,8 @@ START_TEST(stdin_that_nobody_reads_has_a_bound)
     ck_assert_int_eq(execution_write(x, data, EXECUTION_MAX_QUEUED, false, &err), 0);
     ck_assert_int_eq(execution_write(x, data, 1, false, &err), -1);
     ck_assert_int_eq(err.code, ERROR_TOO_LARGE);
-    say_want(hear_exec(), 1);
-    hear_input(0, 1, 0);
+    say_want(&rig, hear_exec(&rig), 1);
+    hear_input(&rig, 0, 1, 0);
     ck_assert_int_eq(execution_write(x, data, 1, true, &err), 0);
     free(data);
     rig_close(&rig);
@@ -640,55 +552,55 @@ END_TEST
 /* Each breaks the rules about the execution `id`, which has given "he" on stdout and is to keep 32. */
 static void say_gap(uint64_t id)
 {
-    say_output(id, WIRE_STDOUT, 3, "lo");
+    say_output(&rig, id, WIRE_STDOUT, 3, "lo");
 }
 
 static void say_overlap(uint64_t id)
 {
-    say_output(id, WIRE_STDOUT, 0, "he");
+    say_output(&rig, id, WIRE_STDOUT, 0, "he");
 }
 
 static void say_too_much(uint64_t id)
 {
-    say_output(id, WIRE_STDOUT, 2, "0123456789012345678901234567890");
+    say_output(&rig, id, WIRE_STDOUT, 2, "0123456789012345678901234567890");
 }
 
-static void say_third_stream(uint64_t id)
+static void say_third(uint64_t id)
 {
-    say_output(id, 3, 0, "x");
+    say_output(&rig, id, 3, 0, "x");
 }
 
 static void say_nothing_at_all(uint64_t id)
 {
-    say_output(id, WIRE_STDOUT, 2, "");
+    say_output(&rig, id, WIRE_STDOUT, 2, "");
 }
 
 static void say_lying_exit(uint64_t id)
 {
     struct wire_exit e = {.total = {3, 0}, .sent = {3, 0}};
 
-    say_exit(id, &e);
+    say_exit(&rig, id, &e);
 }
 
 static void say_lying_total(uint64_t id)
 {
     struct wire_exit e = {.total = {1, 0}, .sent = {2, 0}};
 
-    say_exit(id, &e);
+    say_exit(&rig, id, &e);
 }
 
 static void say_odd_code(uint64_t id)
 {
     struct wire_exit e = {.exit_code = 256, .total = {2, 0}, .sent = {2, 0}};
 
-    say_exit(id, &e);
+    say_exit(&rig, id, &e);
 }
 
 static void say_code_and_signal(uint64_t id)
 {
     struct wire_exit e = {.exit_code = 0, .signal = 9, .total = {2, 0}, .sent = {2, 0}};
 
-    say_exit(id, &e);
+    say_exit(&rig, id, &e);
 }
 
 static void say_empty_exit(uint64_t id)
@@ -698,17 +610,17 @@ static void say_empty_exit(uint64_t id)
 
 static void say_failed_after_start(uint64_t id)
 {
-    say_failed(id, ERROR_NO_SUCH_FILE, "never");
+    say_failed(&rig, id, ERROR_NO_SUCH_FILE, "never");
 }
 
 static void say_want_of_no_stdin(uint64_t id)
 {
-    say_want(id, 10);
+    say_want(&rig, id, 10);
 }
 
 static void say_other_id(uint64_t id)
 {
-    say_output(id + 1, WIRE_STDOUT, 0, "x");
+    say_output(&rig, id + 1, WIRE_STDOUT, 0, "x");
 }
 
 static const struct {
@@ -718,7 +630,7 @@ static const struct {
     {say_gap, true},
     {say_overlap, true},
     {say_too_much, true},
-    {say_third_stream, true},
+    {say_third, true},
     {say_nothing_at_all, true},
     {say_lying_exit, true},
     {say_lying_total, true},
@@ -737,10 +649,10 @@ START_TEST(a_hand_that_breaks_the_rules_of_an_execution_is_hung_up_on)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_output(id, WIRE_STDOUT, 0, "he");
-    hear_credit(WIRE_STDOUT, 2);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_output(&rig, id, WIRE_STDOUT, 0, "he");
+    hear_credit(&rig, WIRE_STDOUT, 2);
     breaches[_i].say(id);
     if (breaches[_i].fails) {
         RIG_UNTIL(&rig, outcome.times > 0);
@@ -748,7 +660,7 @@ START_TEST(a_hand_that_breaks_the_rules_of_an_execution_is_hung_up_on)
     }
     hand_accept(&rig);
     hand_welcome(&rig, 1);
-    hear_attach(2, 0);
+    hear_attach(&rig, 2, 0);
     if (breaches[_i].fails) {
         hand_hear(&rig, WIRE_EXEC_KILL);
     }
@@ -765,10 +677,10 @@ START_TEST(an_end_told_twice_is_a_breach)
 
     rig_up(&rig, 0);
     start("x", 0, false, &outcome);
-    id = hear_exec();
-    say_started(id);
-    say_exit(id, &e);
-    say_exit(id, &e);
+    id = hear_exec(&rig);
+    say_started(&rig, id);
+    say_exit(&rig, id, &e);
+    say_exit(&rig, id, &e);
     RIG_UNTIL(&rig, outcome.times > 0);
     hand_accept(&rig); /* it was hung up on */
     finish(&outcome, ERROR_NONE);
