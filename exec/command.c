@@ -105,10 +105,13 @@ struct gateway_exec {
     char text[]; /* what was asked for, until it begins */
 };
 
+/* When nothing can be made any more. */
+static const char no_memory[] =
+    "{\"error\":\"out_of_memory\",\"errno\":\"ENOMEM\",\"message\":\"out of memory\"}\n";
+
 /* The answer as a line of text, without JSON-RPC around it. */
 void gateway_exec_answer(struct gateway_exec *exec, json_t *result, json_t *error)
 {
-    static const char no_memory[] = "{\"error\":\"out_of_memory\",\"message\":\"out of memory\"}\n";
     cleanup_buffer struct buffer line = BUFFER_INIT(GATEWAY_MAX_UNSENT);
     json_t *data = json_object_get(error, "data");
 
@@ -182,7 +185,7 @@ static void begin_all(uv_idle_t *idle)
     gateway_exec_begin_all(idle->data);
 }
 
-/* Only queues it: `done` never comes from inside here. */
+/* Only queues it, so that `done` comes from the loop. */
 struct gateway_exec *gateway_exec_start(struct gateway *gateway, const char *request, size_t length,
                                         gateway_exec_done done, void *arg)
 {
@@ -190,11 +193,13 @@ struct gateway_exec *gateway_exec_start(struct gateway *gateway, const char *req
     struct gateway_exec *exec;
 
     if (gateway->closing || !gateway_charge(gateway, kept, false)) {
+        done(arg, no_memory, sizeof no_memory - 1);
         return NULL;
     }
     exec = malloc(sizeof *exec + kept);
     if (exec == NULL) {
         gateway_discharge(gateway, kept);
+        done(arg, no_memory, sizeof no_memory - 1);
         return NULL;
     }
     *exec = (struct gateway_exec){.gateway = gateway, .done = done, .arg = arg, .length = length};

@@ -43,7 +43,8 @@ void gateway_close(struct gateway *gateway, void (*closed)(void *arg), void *arg
 /* One exec without a socket: for the mount's control file. `request` is the command's text or an
  * ExecRequest in JSON (an object with at least "command"; recognised by a "{" first that parses as such an
  * object). `done` gets the ExecResult, or an error object {"error":..., "message":...}, as JSON text ending
- * in a newline (valid during the call). */
+ * in a newline (valid during the call), from the loop, and when the gateway closes too. NULL where it cannot
+ * even begin: only then was `done` called from inside. */
 struct gateway_exec;
 typedef void (*gateway_exec_done)(void *arg, const char *text, size_t length);
 struct gateway_exec *gateway_exec_start(struct gateway *gateway, const char *request, size_t length,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gateway.h"
+#include "exec/server.h"
 #include "tests/unit/fake_link.h"
 
 static uv_loop_t loop;
@@ -124,6 +124,16 @@ START_TEST(a_request_beyond_the_limit_is_refused)
     ck_assert_ptr_nonnull(gateway_exec_start(gateway, large, sizeof large, done, NULL));
     wait_for_answer();
     expect("error", "too_large");
+}
+END_TEST
+
+START_TEST(what_cannot_begin_is_answered_at_once)
+{
+    open_gateway();
+    gateway->memory_limit = 3;
+    ck_assert_ptr_null(gateway_exec_start(gateway, "echo hi", 7, done, NULL));
+    ck_assert_int_eq(answers, 1);
+    expect("error", "out_of_memory");
 }
 END_TEST
 
@@ -293,6 +303,7 @@ UNIT_SUITE(control)
     tcase_add_test(tcase, a_fault_is_an_object_with_error_and_message);
     tcase_add_test(tcase, a_sandbox_that_is_gone_is_told);
     tcase_add_test(tcase, a_request_beyond_the_limit_is_refused);
+    tcase_add_test(tcase, what_cannot_begin_is_answered_at_once);
     tcase_add_test(tcase, after_a_cancel_there_is_no_answer);
     tcase_add_test(tcase, closing_answers_what_has_not_begun);
     tcase_add_test(tcase, closing_ends_and_answers_what_runs);
