@@ -264,18 +264,19 @@ pid_t bed_freeze(struct sandbox *sandbox)
     return hand.pid;
 }
 
-size_t bed_names(void)
+size_t bed_names(const char *session)
 {
     struct error err = {0};
     cleanup_dir DIR *dir = NULL;
+    const struct dirent *entry;
     size_t count = 0;
     int fd = -1;
 
     ck_assert_int_eq(state_dir_open("local", &fd, NULL, &err), 0);
     dir = fdopendir(fd);
     ck_assert_ptr_nonnull(dir);
-    while (readdir(dir) != NULL) {
-        count++;
+    while ((entry = readdir(dir)) != NULL) {
+        count += strstr(entry->d_name, session) != NULL;
     }
-    return count - 2;
+    return count;
 }

@@ -46,7 +46,9 @@ void bed_kill(struct sandbox *sandbox);
 /* Stops it (SIGSTOP), and gives it. */
 pid_t bed_freeze(struct sandbox *sandbox);
 
-/* How many names the state directory holds, "." and ".." not counted. */
-size_t bed_names(void);
+/* How many names in the state directory have this one in them. */
+size_t bed_names(const char *session);
+
+#define BED_TIMEOUT_S 60 /* of a test: sandboxes take their time */
 
 #endif

@@ -294,7 +294,7 @@ START_TEST(limits_are_set_and_go_with_the_sandbox)
                "for f in pids.max pids/pids.max; do test -e $f && (echo 99 > $f) 2>/dev/null && echo changed; done",
                "30\n268435456\n50000 100000\n");
     bed_expect(&one.sandbox,
-               "(for i in {1..60}; do sleep 5 & done; wait) 2>&1 | grep -q -m1 'Resource temporarily' && echo capped",
+               "(for i in {1..60}; do sleep 1 & done; wait) 2>&1 | grep -q -m1 'Resource temporarily' && echo capped",
                "capped\n");
     ck_assert_int_gt(asprintf(&group, "/sys/fs/cgroup/pids/handsfs-%s", one.sandbox.id), 0);
     one_end(&one);
@@ -341,6 +341,7 @@ UNIT_SUITE(local_inside)
     if (!bed_possible()) {
         return;
     }
+    tcase_set_timeout(tcase, BED_TIMEOUT_S);
     tcase_add_unchecked_fixture(tcase, bed_open, bed_close);
     tcase_add_loop_test(tcase, the_hand_is_process_1_of_namespaces_of_its_own, 0, callers);
     tcase_add_loop_test(tcase, nothing_of_the_host_is_there_but_usr_and_its_like, 0, callers);
