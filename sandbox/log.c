@@ -53,6 +53,9 @@ static void escape(char *out, size_t size, const char *in)
 }
 
 static void write_line(enum log_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+static void write_line(enum log_level level, const char *format, va_list args)
 {
     static const int priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
     char raw[LINE_MAX_BYTES];

@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(an_unknown_capability_is_refused)
 {
-    cleanup_spec struct sandbox_spec spec;
+    cleanup_spec struct sandbox_spec spec = {0};
     struct sandbox nobody = {0};
     struct error err = {0};
 

@@ -35,7 +35,7 @@ static bool is_listed(const char *session)
 /* Provisions the running session again, with `change` applied to its spec. */
 static int again(void (*change)(struct sandbox_spec *spec), struct sandbox *ret, struct error *err)
 {
-    cleanup_spec struct sandbox_spec spec;
+    cleanup_spec struct sandbox_spec spec = {0};
     struct error ignored;
 
     sandbox_spec_init(&spec);

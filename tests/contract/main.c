@@ -2,9 +2,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backends/registry.h"
+#include "sandbox/clock.h"
 #include "tests/contract/session.h"
+
+/* The suite's own state directory, so that it neither meets nor leaves a session of anybody's. */
+static char state_dir[] = "/tmp/handsfs-contract.XXXXXX";
+
+static void destroy(void *arg, const char *session)
+{
+    struct error err;
+
+    (void)arg;
+    if (sandbox_destroy(fixture.backend, session, clock_now_ms() + 30000, &err) < 0) {
+        fprintf(stderr, "contract: %s\n", err.message);
+    }
+}
+
+/* What failed tests have left. */
+static void clean_up(void)
+{
+    struct error err;
+    pid_t pid;
+
+    if (sandbox_list(fixture.backend, destroy, NULL, &err) < 0) {
+        fprintf(stderr, "contract: %s\n", err.message);
+    }
+    pid = fork();
+    if (pid == 0) {
+        execlp("rm", "rm", "-rf", state_dir, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, NULL, 0);
+}
 
 int main(int argc, char **argv)
 {
@@ -23,6 +56,10 @@ int main(int argc, char **argv)
     }
     fixture.placement = argc > 2 && strcmp(argv[2], "stream") == 0 ? LINK_PLACE_STREAM : LINK_PLACE_AUTO;
     fixture.image = argc > 3 ? argv[3] : NULL;
+    if (mkdtemp(state_dir) == NULL || setenv("HANDSFS_STATE_DIR", state_dir, 1) < 0) {
+        perror("contract: mkdtemp");
+        return 2;
+    }
 
     suite = suite_create(argv[1]);
     suite_add_tcase(suite, case_exec());
@@ -38,5 +75,6 @@ int main(int argc, char **argv)
     srunner_run_all(runner, CK_SILENT);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
+    clean_up();
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

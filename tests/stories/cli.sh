@@ -78,6 +78,20 @@ mount_helper()
 }
 it_holds "mount(8) mounts a session, and umount(8) ends it" mount_helper
 
+copied_mount()
+{
+    [ "$(id -u)" = 0 ] || return 0
+    local holder r
+    handsfs mount "$S" "$M" || return 1
+    unshare --mount --propagation private sh -c 'echo >"$0"; exec sleep 60' "$T/copied" >/dev/null 2>&1 &
+    holder=$!
+    eventually 5 test -e "$T/copied" && handsfs umount "$M" && [ ! -e "$M.sock" ] && handsfs mount "$S" "$M" && handsfs umount "$M"
+    r=$?
+    kill "$holder"
+    return $r
+}
+it_holds "umount ends the daemon also while another mount namespace has a copy of the mount" copied_mount
+
 bad_mounts()
 {
     code 1 handsfs mount "$S" "$T/none" && touch "$T/plain" && code 1 handsfs mount "$S" "$T/plain" &&

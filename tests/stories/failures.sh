@@ -115,7 +115,7 @@ survivors() { [ "$(inside 'cat /proc/[0-9]*/cmdline | tr "\\0" " " | grep -o "sl
 
 client_killed()
 {
-    handsfs exec -n "$S" -- 'setsid sleep 987601 & sleep 987601' >/dev/null 2>&1 &
+    "$HANDSFS" exec -n "$S" -- 'setsid sleep 987601 & sleep 987601' >/dev/null 2>&1 & # the program, not a subshell
     local client=$!
     eventually 5 survivors -ge 2 && kill -KILL "$client" && eventually 3 survivors = 0
 }

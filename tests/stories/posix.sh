@@ -159,7 +159,7 @@ deep()
 os.chdir(sys.argv[1])
 for i in range(60): os.mkdir("d" * 100); os.chdir("d" * 100)
 open("leaf", "w").write("x"); assert open("leaf").read() == "x"; assert os.stat("leaf").st_size == 1' "$M" &&
-        rm -r "$M/$(printf 'd%.0s' $(seq 100))"
+        rm -r "${M:?}/$(printf 'd%.0s' $(seq 100))"
 }
 it_holds "a tree deeper than PATH_MAX works" deep
 
