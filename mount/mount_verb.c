@@ -11,6 +11,7 @@
 #include "backends/registry.h"
 #include "exec/utf8.h"
 #include "mount/daemon.h"
+#include "mount/end_daemon.h"
 #include "mount/mountinfo.h"
 #include "mount/verbs.h"
 #include "sandbox/cleanup.h"
@@ -85,7 +86,10 @@ static int look_at_owner(struct place *place, const char *session, const char *b
                          "%s is the live mount of session %s (%s); unmount it first", place->mountpoint,
                          entry.session, entry.backend);
     }
-    nanosleep(&pause, NULL); /* it is about to be mounted, or to be unmounted */
+    if (found && entry.alive) { /* somebody unmounted it, and the daemon is on its way out */
+        return end_daemon(&entry, UNMOUNTED_GRACE_MS, err) < 0 ? -1 : 1;
+    }
+    nanosleep(&pause, NULL); /* it is about to be mounted */
     return 1;
 }
 

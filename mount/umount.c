@@ -1,74 +1,35 @@
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "mount/end_daemon.h"
 #include "mount/mountinfo.h"
 #include "mount/target.h"
 #include "mount/verbs.h"
 #include "sandbox/cleanup.h"
-#include "sandbox/clock.h"
 
-#define DAEMON_END_MS (10 * 1000) /* how long a daemon may take to end, with all that it commits */
-
-/* Holds on to the entry's process, so that no later owner of its number can be meant. -1 where it is gone. */
-static int open_daemon(const struct mount_entry *entry)
+/* A mount whose daemon lives. A lazy unmount would not tell it before the last program has left, so then it
+ * is asked to end, and detaches what is in use. */
+static int unmount_live(const struct mount_entry *entry, bool lazy, struct error *err)
 {
-    int fd = entry->alive ? (int)syscall(SYS_pidfd_open, entry->pid, 0) : -1;
-
-    if (fd >= 0 && process_started(entry->pid) != entry->started) {
-        close(fd);
-        fd = -1;
+    if (lazy || mounted_at(entry->mountpoint) != MOUNTED_HANDSFS) {
+        return end_daemon(entry, 0, err);
     }
-    return fd;
-}
-
-static int wait_for_daemon(int daemon, const struct mount_entry *entry, struct error *err)
-{
-    uint64_t deadline = clock_now_ms() + DAEMON_END_MS;
-
-    for (;;) {
-        struct pollfd waiting = {.fd = daemon, .events = POLLIN};
-        uint64_t now = clock_now_ms();
-        int r = poll(&waiting, 1, now < deadline ? (int)(deadline - now) : 0);
-
-        if (r > 0) {
-            return 0;
-        }
-        if (r == 0) {
-            return error_set(err, ERROR_NO_ANSWER, 0, "%s: the daemon (process %d) did not end within %d s",
-                             entry->mountpoint, (int)entry->pid, DAEMON_END_MS / 1000);
-        }
+    if (unmount_at(entry->mountpoint, false, err) < 0) {
+        return err->code == ERROR_NOT_REPLACEABLE
+                   ? error_set(err, ERROR_NOT_REPLACEABLE, EBUSY,
+                               "%s is in use by some program; leave it first, or see --lazy",
+                               entry->mountpoint)
+                   : -1;
     }
-}
-
-/* A mount whose daemon lives: with the kernel's side gone it ends by itself. A lazy unmount would not tell it
- * before the last program has left, so it is asked to end, and detaches what is in use. */
-static int unmount_live(const struct mount_entry *entry, int daemon, bool lazy, struct error *err)
-{
-    if (!lazy && mounted_at(entry->mountpoint) == MOUNTED_HANDSFS) {
-        if (unmount_at(entry->mountpoint, false, err) < 0) {
-            return err->code == ERROR_NOT_REPLACEABLE
-                       ? error_set(err, ERROR_NOT_REPLACEABLE, EBUSY,
-                                   "%s is in use by some program; leave it first, or see --lazy",
-                                   entry->mountpoint)
-                       : -1;
-        }
-    } else if (syscall(SYS_pidfd_send_signal, daemon, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
-        return error_set_errno(err, errno, "cannot end the daemon of %s", entry->mountpoint);
-    }
-    return wait_for_daemon(daemon, entry, err);
+    return end_daemon(entry, UNMOUNTED_GRACE_MS, err);
 }
 
 /* Unmounts an entry's mount, live or stale. */
 static int unmount_entry(const struct mount_entry *entry, bool lazy, struct error *err)
 {
-    cleanup_fd int daemon = open_daemon(entry);
-
-    if (daemon >= 0) {
-        return unmount_live(entry, daemon, lazy, err);
+    if (entry->alive) {
+        return unmount_live(entry, lazy, err);
     }
     if (unmount_stale(entry->mountpoint, true, err) < 0) {
         return -1;
