@@ -17,6 +17,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "hand/guard.h"
+
 #define BACKLOG 64
 #define RETRY_MS 100
 
@@ -121,6 +123,7 @@ static int protect_process(struct executions *set, struct error *err)
         (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)) {
         return error_set_errno(err, errno, "prctl");
     }
+    guard_limits();
     set->umask = umask(0); /* modes are the host's to say */
     if (getrlimit(RLIMIT_NOFILE, &set->descriptors) < 0) {
         return error_set_errno(err, errno, "getrlimit");

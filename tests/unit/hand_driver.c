@@ -74,7 +74,8 @@ static void hold_namespace(const struct hand *hand, int listen_fd, int ready_fd)
     pid = fork();
     if (pid == 0) {
         if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-            mount("proc", "/proc", "proc", 0, NULL) < 0) {
+            mount("proc", "/proc", "proc", 0, NULL) < 0 ||
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
             _exit(77);
         }
         execute(hand, listen_fd, ready_fd);

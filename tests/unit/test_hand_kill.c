@@ -3,6 +3,7 @@
 #include "tests/unit/hand_driver.h"
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,17 @@ static void wait_file(const char *name)
     }
 }
 
+static void make_file(const char *name)
+{
+    char path[300];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", hand.workdir, name);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
 /* ---- In the background ------------------------------------------------------------------------- */
 
 START_TEST(what_is_left_in_the_background_delays_nothing_and_lives_on)
@@ -117,7 +129,7 @@ START_TEST(one_that_writes_later_does_not_die_of_it)
 {
     run("(until [ -e go ]; do sleep 0.01; done; echo late; echo late >&2; touch survived) & exit 0");
     ck_assert_int_eq(o.exit.exit_code, 0);
-    run("touch go");
+    make_file("go");
     wait_file("survived");
 }
 END_TEST
@@ -176,7 +188,7 @@ START_TEST(the_trees_of_others_are_not_hurt)
     kill_and_finish(2);
     ck_assert(!process_lives("sleep 987013"));
     ck_assert(process_comes("sleep 987012"));
-    run("touch go");
+    make_file("go");
     host_finish(&host, 3, &other);
     ck_assert_int_eq(other.exit.exit_code, 8);
     outcome_release(&other);
@@ -286,7 +298,7 @@ START_TEST(trees_without_supervisors_are_not_taken_for_each_other)
     kill_and_finish(2);
     ck_assert(!process_lives("sleep 987023"));
     ck_assert(process_comes("sleep 987022"));
-    run("touch go");
+    make_file("go");
     host_finish(&host, 3, &other);
     ck_assert_int_eq(other.exit.exit_code, 8);
     ck_assert_uint_eq(other.exit.left, 2);
@@ -337,6 +349,24 @@ START_TEST(killing_everything_leaves_the_killer_and_the_hand)
     ck_assert_int_eq(o.exit.exit_code, 0);
     run("echo still");
     ck_assert(said("still\n"));
+    leave_init(&other, &saved);
+}
+END_TEST
+
+START_TEST(the_limits_of_others_cannot_be_changed)
+{
+    struct hand other;
+    struct host saved;
+
+    if (!become_init(&other, &saved)) {
+        return;
+    }
+    run("prlimit --pid 1 --cpu=1:1");
+    ck_assert_int_ne(o.exit.exit_code, 0);
+    run("prlimit --pid 1 --nofile=0:0");
+    ck_assert_int_ne(o.exit.exit_code, 0);
+    run("prlimit --pid 1 >/dev/null && ulimit -n 100 && ulimit -n && prlimit --nofile=90 bash -c 'ulimit -n'");
+    ck_assert(said("100\n90\n"));
     leave_init(&other, &saved);
 }
 END_TEST
@@ -422,6 +452,7 @@ UNIT_SUITE(hand_kill)
     tcase_add_test(tcase, trees_without_supervisors_are_not_taken_for_each_other);
     tcase_add_test(tcase, a_supervisor_cannot_be_put_to_sleep);
     tcase_add_test(tcase, killing_everything_leaves_the_killer_and_the_hand);
+    tcase_add_test(tcase, the_limits_of_others_cannot_be_changed);
     tcase_add_test(tcase, every_command_gets_a_result_when_one_kills_them_all);
     tcase_add_test(tcase, orphans_are_reaped);
     tcase_add_test(tcase, nobody_looks_into_the_hand);
