@@ -16,17 +16,45 @@ static void client_free(struct client *client)
     free(client);
 }
 
-/* The host has not come back: what it started dies, what it had open is closed. */
-static void linger_over(struct timer *timer)
+/* What it started dies, what it had open is closed. */
+static void client_end(struct client *client)
 {
-    struct client *client = container_of(timer, struct client, linger);
-
     client->gone = true;
+    loop_disarm(&client->linger);
     list_each(at, next, &client->owner.executions) {
         execution_forget(container_of(at, struct execution, by_owner));
     }
     if (client->calls == 0) {
         client_free(client);
+    }
+}
+
+/* The host has not come back. */
+static void linger_over(struct timer *timer)
+{
+    client_end(container_of(timer, struct client, linger));
+}
+
+/* Ends the client that has been away for longest, at best one that has no command. */
+static void make_room(struct server *server)
+{
+    struct client *oldest = NULL;
+
+    list_each(at, next, &server->clients) {
+        struct client *client = container_of(at, struct client, node);
+        bool idle = list_empty(&client->owner.executions);
+
+        if (client->connection != NULL || client->gone) {
+            continue;
+        }
+        if (oldest == NULL || (idle && !list_empty(&oldest->owner.executions)) ||
+            (idle == list_empty(&oldest->owner.executions) &&
+             client->linger.due < oldest->linger.due)) {
+            oldest = client;
+        }
+    }
+    if (oldest != NULL) {
+        client_end(oldest);
     }
 }
 
@@ -63,6 +91,9 @@ static struct client *client_new(struct server *server, const uint8_t id[WIRE_ID
     struct client *client;
 
     if (server->client_count >= HAND_MAX_CLIENTS) {
+        make_room(server);
+    }
+    if (server->client_count >= HAND_MAX_CLIENTS) {
         error_set(err, ERROR_NO_MEMORY, 0, "too many hosts at once (%d)", HAND_MAX_CLIENTS);
         return NULL;
     }
@@ -78,6 +109,7 @@ static struct client *client_new(struct server *server, const uint8_t id[WIRE_ID
     client->server = server;
     memcpy(client->id, id, WIRE_ID_BYTES);
     list_init(&client->owner.executions);
+    list_init(&client->waiting);
     client->owner.changed = executions_changed;
     timer_init(&client->linger, linger_over);
     list_append(&server->clients, &client->node);
@@ -100,6 +132,9 @@ int client_join(struct connection *connection, const uint8_t id[WIRE_ID_BYTES], 
         client->connection->broken = client->connection->changed = true;
     }
     loop_disarm(&client->linger);
+    list_each(at, next, &client->owner.executions) {
+        container_of(at, struct execution, by_owner)->quiet = true;
+    }
     client->connection = connection;
     connection->client = client;
     return 0;
@@ -112,12 +147,25 @@ bool client_busy(const struct client *client)
     return client->calls >= HAND_MAX_CALLS || client->call_bytes > HAND_MAX_CALL_BYTES;
 }
 
+void client_feed(struct client *client)
+{
+    while (!list_empty(&client->waiting) && client->at_work < HAND_MAX_AT_WORK &&
+           (client->connection == NULL || client->connection->unsent <= HAND_MAX_UNSENT)) {
+        struct job *job = container_of(client->waiting.next, struct job, node);
+
+        list_remove(&job->node);
+        client->at_work++;
+        pool_submit(client->server->pool, job);
+    }
+}
+
 static void submit(struct client *client, struct job *job)
 {
     job->client = client;
     client->calls++;
     client->call_bytes += job->call.length;
-    pool_submit(client->server->pool, job);
+    list_append(&client->waiting, &job->node);
+    client_feed(client);
 }
 
 int client_call(struct client *client, uint64_t id, const uint8_t *call, size_t length)
@@ -187,14 +235,38 @@ void clients_take_results(struct server *server)
     list_init(&finished);
     pool_finished(server->pool, &finished);
     list_each(at, next, &finished) {
+        struct job *job = container_of(at, struct job, node);
+        struct client *client = job->client;
+
         list_remove(at);
-        take_result(container_of(at, struct job, node));
+        client->at_work--;
+        client_feed(client);
+        take_result(job);
     }
+}
+
+/* Takes the call back if nobody has begun it. */
+static struct job *withdraw(struct client *client, uint64_t id)
+{
+    struct job *job;
+
+    list_each(at, next, &client->waiting) {
+        job = container_of(at, struct job, node);
+        if (job->id == id && job->connection != 0) {
+            list_remove(at);
+            return job;
+        }
+    }
+    job = pool_withdraw(client->server->pool, client, id);
+    if (job != NULL) {
+        client->at_work--;
+    }
+    return job;
 }
 
 void client_cancel(struct client *client, uint64_t id)
 {
-    struct job *job = pool_withdraw(client->server->pool, client, id);
+    struct job *job = withdraw(client, id);
     struct wire_reply reply = {
         .code = ERROR_CANCELLED,
         .message = {"cancelled before it began", 25},

@@ -76,6 +76,7 @@ struct execution {
     bool settled; /* and what it has left behind: `exit` is complete */
     struct wire_exit exit;
     struct error failure;
+    bool quiet; /* the host came back and has not said yet what it has: nothing is told before that */
     bool told_started, told_exit;
     unsigned turn; /* the stream that is told next */
     bool killing; /* its tree, until that is dead or `kill_until` has come */

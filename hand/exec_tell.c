@@ -89,6 +89,9 @@ int execution_tell(struct execution *e, struct buffer *out)
 {
     int r;
 
+    if (e->quiet) {
+        return 0;
+    }
     if (e->state == EXECUTION_FAILED) {
         return e->killing || e->told_exit ? 0 : tell_failed(e, out);
     }
@@ -143,7 +146,7 @@ int execution_attach(struct execution *e, uint64_t out, uint64_t err)
         e->streams[i].sent = received[i];
     }
     e->input.told = 0;
-    e->told_exit = false;
+    e->quiet = e->told_started = e->told_exit = false;
     execution_changed(e);
     return 0;
 }
