@@ -307,6 +307,7 @@ struct execution *execution_start(struct link *link, const struct execution_requ
     struct execution *x = calloc(1, sizeof *x);
     struct error err;
 
+    assert(!link->closed_handles); /* who is there to answer? */
     if (x == NULL) {
         abort(); /* not even room to say that there is none: no promise could be kept from here on */
     }

@@ -301,8 +301,25 @@ void calls_lost(struct link *link)
     for (unsigned i = 0; i < link->fresh; i++) {
         struct call *call = &link->slots[i];
 
-        if (call->state == CALL_SENT && call->owed) {
-            call_break(call, ERROR_IO, 0, "the stream to the sandbox broke");
+        if (call->state != CALL_SENT || !call->owed) {
+            continue;
+        }
+        call->owed = false;
+        if (!call->over) {
+            call->state = CALL_LOST;
+        } else if (call->done == NULL) {
+            put_slot(call);
+        }
+    }
+}
+
+void calls_give_up_lost(struct link *link)
+{
+    for (unsigned i = 0; i < link->fresh; i++) {
+        struct call *call = &link->slots[i];
+
+        if (call->state == CALL_LOST && !call->over) {
+            call_fail(call, ERROR_IO, 0, "the stream to the sandbox broke");
         }
     }
 }
@@ -453,6 +470,7 @@ struct call *link_call(struct link *link, const struct wire_call *wire, uint64_t
     struct error err;
 
     assert(wire->op > 0 && wire->op < WIRE_OPS);
+    assert(!link->closed_handles); /* who is there to answer? */
     if (call == NULL) {
         call = take_overflow(link);
     }

@@ -165,12 +165,13 @@ static void connected(uv_work_t *work, int status)
     (void)status;
     if (back(attempt)) {
         attempt->fd = -1;
-        if (attempt->result == 0 && greet(link, fd, &err) < 0) {
-            retry(link, &err);
-        } else if (attempt->result < 0 && err.code == ERROR_SANDBOX_GONE) {
+        if (attempt->result < 0 && err.code == ERROR_SANDBOX_GONE) {
             link_gone(link, &err);
-        } else if (attempt->result < 0) {
-            retry(link, &err);
+        } else {
+            calls_give_up_lost(link);
+            if (attempt->result < 0 || greet(link, fd, &err) < 0) {
+                retry(link, &err);
+            }
         }
     }
     end_attempt(attempt);
@@ -367,10 +368,10 @@ void link_gone(struct link *link, const struct error *err)
     link->why.code = link->gone.code = ERROR_SANDBOX_GONE;
     link->attempt = NULL;
     link->phase = PHASE_GONE;
+    executions_fail_all(link, ERROR_SANDBOX_GONE, link->gone.message);
+    calls_fail_all(link, ERROR_SANDBOX_GONE, link->gone.message);
     drop_stream(link);
     uv_timer_stop(&link->pulse);
     link->pulse_ms = 0;
-    executions_fail_all(link, ERROR_SANDBOX_GONE, link->gone.message);
-    calls_fail_all(link, ERROR_SANDBOX_GONE, link->gone.message);
     link_defer(link);
 }

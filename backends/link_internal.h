@@ -32,6 +32,7 @@
 #define LINK_MAX_HELD (64u << 20)     /* bytes of calls that wait for the link or for a worker */
 #define LINK_READ_BYTES (256u << 10)  /* one read from the stream */
 #define LINK_READS_A_TURN 4           /* then others on the loop have theirs */
+#define LINK_LAST_READS 64            /* from a stream that is broken */
 #define LINK_KEEP_BYTES (512u << 10)  /* a buffer that is empty keeps no more memory than this */
 #define LINK_PING_MS 1000             /* while calls are in flight, or the hand is silent */
 #define LINK_EXECUTION_PING_MS 5000   /* while nothing but commands run */
@@ -124,6 +125,7 @@ enum call_state {
     CALL_READY,   /* to run in this process: for a sign of life and a worker */
     CALL_SENT,    /* the hand owes a RESULT */
     CALL_WORKING, /* the thread pool has it */
+    CALL_LOST,    /* was sent; its stream broke, and why is not known yet */
     CALL_REFUSED, /* from the start */
 };
 
@@ -164,8 +166,11 @@ void call_break(struct call *call, enum error_code code, int os_errno, const cha
 int calls_result(struct link *link, uint64_t id, const uint8_t *payload, size_t length);
 /* The link is up: what waited is started. */
 void calls_up(struct link *link);
-/* The stream is gone, and with it what it owed. */
+/* The stream is gone, and with it what it owed. Those that wait are told why when that is known: whether
+ * the sandbox is gone too. */
 void calls_lost(struct link *link);
+/* It is still there. */
+void calls_give_up_lost(struct link *link);
 void calls_fail_all(struct link *link, enum error_code code, const char *message);
 /* Tells the answers that are due. */
 void calls_answer(struct link *link);

@@ -184,6 +184,13 @@ static void read_some(struct stream *stream)
     place_run(link); /* a sign of life */
 }
 
+/* The stream is broken, but what is in it may be an EXIT. Bounded, for a hand that goes on and on. */
+static void hear_last_words(struct stream *stream)
+{
+    for (unsigned i = 0; i < LINK_LAST_READS && read_once(stream); i++) {
+    }
+}
+
 /* ---- Frames out ------------------------------------------------------------------------------- */
 
 static void watch(struct stream *stream, int events)
@@ -218,8 +225,7 @@ static void write_some(struct stream *stream)
         if (n < 0) {
             int os_errno = errno;
 
-            while (read_once(stream)) { /* its last words: one may be an EXIT */
-            }
+            hear_last_words(stream);
             lose(stream, "the stream to the hand broke", os_errno);
             return;
         }
@@ -243,7 +249,7 @@ static void ready(uv_poll_t *poll, int status, int events)
     struct stream *stream = poll->data;
 
     if (status < 0) {
-        read_some(stream);
+        hear_last_words(stream);
         lose(stream, "the stream to the hand broke", -status);
         return;
     }

@@ -311,14 +311,20 @@ START_TEST(a_broken_stream_fails_what_was_sent_and_is_connected_anew_as_the_same
 }
 END_TEST
 
-START_TEST(an_idle_link_finds_out_that_the_sandbox_is_gone)
+START_TEST(a_sandbox_that_is_gone_is_known_to_be)
 {
     struct answer answer;
+    struct answer sent;
     unsigned connects;
+    uint64_t id;
 
     rig_up(&rig, 0);
+    start_getattr(&rig, "a", 0, &sent);
+    hand_hear_call(&rig, WIRE_GETATTR, &id);
     rig_set_mode(&rig, PHONY_GONE);
     hand_hang_up(&rig);
+    RIG_UNTIL(&rig, sent.times > 0);
+    ck_assert_int_eq(sent.err.code, ERROR_SANDBOX_GONE);
     RIG_UNTIL(&rig, rig.state_count > 0 && rig.states[rig.state_count - 1] == LINK_GONE);
     connects = rig_connects(&rig);
     rig_set_mode(&rig, PHONY_CONNECTS);
@@ -331,6 +337,16 @@ START_TEST(an_idle_link_finds_out_that_the_sandbox_is_gone)
     ck_assert_uint_eq(rig_connects(&rig), connects);
     ck_assert_int_eq(link_state(rig.link), LINK_GONE);
     ck_assert_ptr_null(link_peer(rig.link));
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_idle_link_finds_out_by_itself)
+{
+    rig_up(&rig, 0);
+    rig_set_mode(&rig, PHONY_GONE);
+    hand_hang_up(&rig);
+    RIG_UNTIL(&rig, rig.state_count > 0 && rig.states[rig.state_count - 1] == LINK_GONE);
     rig_close(&rig);
 }
 END_TEST
@@ -413,6 +429,37 @@ START_TEST(an_adopted_sandbox_takes_calls_and_knows_no_handle_of_the_old_one)
     read_call.ref.handle = answer.reply.handle;
     link_call(rig.link, &read_call, 0, note_answer, &answer);
     ck_assert_uint_eq(hand_hear_call(&rig, WIRE_READ, &id).ref.handle, 5);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(adopting_fails_what_waits_for_the_old_one_and_what_is_in_flight)
+{
+    struct sandbox next;
+    struct answer waiting;
+    struct answer sent;
+    uint64_t id;
+
+    rig_open(&rig, 0, LINK_PLACE_STREAM);
+    start_getattr(&rig, "a", 0, &waiting);
+    next = rig_sandbox(&rig, "sandbox-1"); /* the very same: nothing happens */
+    link_adopt(rig.link, &next);
+    next = rig_sandbox(&rig, "sandbox-2"); /* while the first attempt is in the pool */
+    link_adopt(rig.link, &next);
+    RIG_UNTIL(&rig, waiting.times > 0);
+    ck_assert_int_eq(waiting.err.code, ERROR_SANDBOX_GONE);
+    RIG_UNTIL(&rig, rig_connects(&rig) == 2);
+    hand_accept(&rig);
+    hand_welcome(&rig, 1);
+    start_getattr(&rig, "b", 0, &sent);
+    hand_hear_call(&rig, WIRE_GETATTR, &id);
+    next = rig_sandbox(&rig, "sandbox-3");
+    link_adopt(rig.link, &next);
+    RIG_UNTIL(&rig, sent.times > 0);
+    ck_assert_int_eq(sent.err.code, ERROR_SANDBOX_GONE);
+    hand_accept(&rig);
+    hand_welcome(&rig, 3);
+    RIG_UNTIL(&rig, link_state(rig.link) == LINK_UP);
     rig_close(&rig);
 }
 END_TEST
@@ -634,10 +681,12 @@ UNIT_SUITE(link)
     tcase_add_test(tcase, an_idle_link_wakes_nobody);
     tcase_add_test(tcase,
                    a_broken_stream_fails_what_was_sent_and_is_connected_anew_as_the_same_client);
-    tcase_add_test(tcase, an_idle_link_finds_out_that_the_sandbox_is_gone);
+    tcase_add_test(tcase, a_sandbox_that_is_gone_is_known_to_be);
+    tcase_add_test(tcase, an_idle_link_finds_out_by_itself);
     tcase_add_test(tcase, another_hand_at_the_other_end_is_another_sandbox);
     tcase_add_test(tcase, an_ill_engine_is_asked_again_while_a_caller_waits_and_no_longer);
     tcase_add_test(tcase, an_adopted_sandbox_takes_calls_and_knows_no_handle_of_the_old_one);
+    tcase_add_test(tcase, adopting_fails_what_waits_for_the_old_one_and_what_is_in_flight);
     tcase_add_test(tcase, closing_answers_everything_and_leaves_nothing_on_the_loop);
     tcase_add_loop_test(tcase, a_hand_that_breaks_the_rules_is_hung_up_on_and_its_calls_fail, 0,
                         sizeof breaches / sizeof breaches[0]);
