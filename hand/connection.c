@@ -217,6 +217,9 @@ void connection_settle(struct connection *c)
         connection_close(c);
         return;
     }
+    if (c->client != NULL) {
+        client_feed(c->client);
+    }
     events = (may_read(c) ? EPOLLIN : 0U) | (c->blocked ? EPOLLOUT : 0U);
     loop_want(&c->server->loop, &c->source, events);
 }

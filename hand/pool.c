@@ -161,7 +161,7 @@ struct job *pool_withdraw(struct pool *pool, const void *client, uint64_t id)
     list_each(at, next, &pool->waiting) {
         struct job *job = container_of(at, struct job, node);
 
-        if (job->client == client && job->id == id) {
+        if (job->client == client && job->id == id && job->connection != 0) {
             list_remove(&job->node);
             pool->queued--;
             found = job;

@@ -18,8 +18,9 @@
 
 #define HAND_MAX_CONNECTIONS 64
 #define HAND_MAX_CLIENTS 64
-#define HAND_MAX_CALLS 4096           /* of one client in the pool; more are not read */
+#define HAND_MAX_CALLS 4096           /* of one client; more are not read */
 #define HAND_MAX_CALL_BYTES (8u << 20) /* of those */
+#define HAND_MAX_AT_WORK 32           /* of those in the pool; replies of this many may be under way */
 #define HAND_MAX_UNSENT (8u << 20)    /* bytes of replies that wait on one connection; as above */
 #define HAND_LINGER_MS 15000          /* for the host to come back, where nothing else is said */
 #define HAND_HELLO_MS 10000           /* for a connection to say who it is */
@@ -35,9 +36,10 @@ struct client {
     struct connection *connection; /* NULL while it is away */
     struct files *files;
     struct execution_owner owner;
-    unsigned calls; /* in the pool */
+    unsigned calls, at_work; /* not answered yet, and those in the pool */
     size_t call_bytes;
-    struct timer linger;
+    struct list waiting; /* calls that are not in the pool yet */
+    struct timer linger; /* armed while it is away */
     bool gone; /* to be freed when its calls are back */
 };
 
@@ -108,6 +110,8 @@ void client_leave(struct client *client) __attribute__((nonnull));
 int client_call(struct client *client, uint64_t id, const uint8_t *call, size_t length)
     __attribute__((nonnull, warn_unused_result));
 void client_cancel(struct client *client, uint64_t id) __attribute__((nonnull));
+/* Gives calls that wait to the pool, as far as there is room for their replies. */
+void client_feed(struct client *client) __attribute__((nonnull));
 /* More of its frames would have to wait. */
 bool client_busy(const struct client *client) __attribute__((nonnull));
 /* Appends one frame about its executions; as execution_tell(). */

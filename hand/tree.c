@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sandbox/cleanup.h"
+#include "sandbox/clock.h"
 
 /* What getdents64(2) gives; the C library's readdir() would allocate. */
 struct dirent_of_kernel {
@@ -91,8 +92,7 @@ static int list_add(struct process_list *list, const struct process *process)
         struct process *at;
 
         if (list->count >= TREE_MAX_PROCESSES) {
-            errno = ENOBUFS;
-            return -1;
+            return 0;
         }
         at = realloc(list->at, capacity * sizeof *at);
         if (at == NULL) {
@@ -263,9 +263,10 @@ bool tree_kill(int proc_fd, tree_mark mark, void *arg)
 {
     struct process_list before = {NULL, 0, 0};
     struct process_list now = {NULL, 0, 0};
+    uint64_t end = clock_now_ms() + TREE_MAX_MS;
     bool any = false;
 
-    for (int pass = 0; pass < TREE_MAX_PASSES; pass++) {
+    for (int pass = 0; pass < TREE_MAX_PASSES && clock_now_ms() <= end; pass++) {
         struct process_list swap = before;
 
         before = now;

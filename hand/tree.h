@@ -9,7 +9,8 @@
 #include <sys/types.h>
 
 #define TREE_MAX_PASSES 64       /* of one tree_kill(), while ever more processes appear */
-#define TREE_MAX_PROCESSES 65536 /* that are looked at */
+#define TREE_MAX_MS 250          /* so long it goes on with that */
+#define TREE_MAX_PROCESSES 65536 /* of one list; those that are over go unseen */
 
 struct process {
     pid_t pid, parent, group, session;

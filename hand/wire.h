@@ -39,7 +39,7 @@ enum wire_type {
     WIRE_PING,
     WIRE_CALL,         /* struct wire_call; answered by RESULT with the same id */
     WIRE_CANCEL,       /* the call `id` need not be run if it has not begun; RESULT still comes */
-    WIRE_EXEC,         /* struct wire_exec; STARTED or FAILED answers */
+    WIRE_EXEC,         /* struct wire_exec; STARTED or FAILED answers; a known id: as ATTACH from 0 */
     WIRE_EXEC_INPUT,   /* u64 offset, data: bytes for stdin, within the credit */
     WIRE_EXEC_EOF,     /* no more stdin */
     WIRE_EXEC_SIGNAL,  /* u32 signal number, to the command's process group */

@@ -529,15 +529,21 @@ START_TEST(a_file_call_that_is_none_is_answered)
 }
 END_TEST
 
-static void send_getattr(uint64_t id)
+static void send_call(uint64_t id, const struct wire_call *call)
 {
     cleanup_buffer struct buffer out = BUFFER_INIT(4096);
-    struct wire_call call = {.op = WIRE_GETATTR, .ref = {.path = {"", 0}}};
     size_t frame = wire_begin_frame(&out, WIRE_CALL, id);
 
-    ck_assert_int_eq(wire_put_call(&out, &call), 0);
+    ck_assert_int_eq(wire_put_call(&out, call), 0);
     wire_end_frame(&out, frame);
     host_send(&host, &out);
+}
+
+static void send_getattr(uint64_t id)
+{
+    struct wire_call call = {.op = WIRE_GETATTR, .ref = {.path = {"", 0}}};
+
+    send_call(id, &call);
 }
 
 START_TEST(a_thousand_file_calls_in_flight_are_each_answered_once)
@@ -560,6 +566,82 @@ START_TEST(a_thousand_file_calls_in_flight_are_each_answered_once)
     }
     host_send_empty(&host, WIRE_PING, 5);
     ck_assert_int_eq(host_next(&host).header.type, WIRE_PONG);
+}
+END_TEST
+
+static uint64_t open_file(const char *name)
+{
+    struct wire_call call = {.op = WIRE_OPEN, .ref = {.path = {name, strlen(name)}}};
+    struct wire_reply reply;
+    struct frame f;
+
+    send_call(1, &call);
+    f = host_next(&host);
+    ck_assert_int_eq(f.header.type, WIRE_RESULT);
+    ck_assert_int_eq(wire_get_reply(f.payload, f.header.length, WIRE_OPEN, &reply), 0);
+    ck_assert_int_eq(reply.code, ERROR_NONE);
+    return reply.handle;
+}
+
+/* Kibibytes that the hand has in memory; 0 where that is not shown. */
+static unsigned long resident(void)
+{
+    cleanup_file FILE *f = NULL;
+    char path[64], line[200];
+    unsigned long kib = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)hand.pid);
+    f = fopen(path, "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (sscanf(line, "VmRSS: %lu", &kib) == 1) {
+            break;
+        }
+    }
+    return kib;
+}
+
+START_TEST(replies_that_the_host_does_not_take_wait_within_bounds)
+{
+    struct wire_call call = {.op = WIRE_READ, .size = 1u << 20};
+    bool may_grow = true;
+    unsigned long kib = 0;
+
+    run("head -c 1048576 /dev/zero >file; printf '%s' done");
+    ck_assert(text_is(&o.out[0], "done"));
+    call.ref.handle = open_file("file");
+    call.ref.path.data = "";
+    for (unsigned i = 0; i < 300; i++) {
+        send_call(i, &call);
+    }
+    while (may_grow) {
+        unsigned long before = kib;
+
+        usleep(100000);
+        kib = resident();
+        may_grow = kib > before + 1024;
+    }
+    ck_assert_uint_lt(kib, 96u << 10);
+    for (unsigned i = 0; i < 300; i++) {
+        struct frame f = host_next(&host);
+
+        ck_assert_int_eq(f.header.type, WIRE_RESULT);
+        ck_assert_uint_gt(f.header.length, 1u << 20);
+    }
+}
+END_TEST
+
+START_TEST(more_hosts_come_and_go_than_it_remembers)
+{
+    for (unsigned i = 2; i < 200; i++) {
+        struct host other;
+
+        host_open(&other, &hand, (uint8_t)i);
+        host_send_empty(&other, WIRE_PING, 1);
+        ck_assert_int_eq(host_next(&other).header.type, WIRE_PONG);
+        host_close(&other);
+    }
+    run("echo fine");
+    ck_assert(text_is(&o.out[0], "fine\n"));
 }
 END_TEST
 
@@ -664,6 +746,8 @@ UNIT_SUITE(hand)
     tcase_add_test(tcase, frames_of_a_known_host_that_make_no_sense_end_its_connection);
     tcase_add_test(tcase, a_file_call_that_is_none_is_answered);
     tcase_add_test(tcase, a_thousand_file_calls_in_flight_are_each_answered_once);
+    tcase_add_test(tcase, replies_that_the_host_does_not_take_wait_within_bounds);
+    tcase_add_test(tcase, more_hosts_come_and_go_than_it_remembers);
     tcase_add_test(tcase, a_host_that_comes_twice_takes_over);
     tcase_add_test(tcase, it_says_how_it_is_used_and_its_version);
     tcase_add_test(tcase, what_it_cannot_do_is_said_on_the_ready_pipe);
