@@ -25,7 +25,8 @@ static void prepare(void)
 
     mallopt(M_ARENA_MAX, ARENAS);
     mallopt(M_TRIM_THRESHOLD, 256 * 1024);
-    mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* set, so that it does not grow: large blocks go back at once */
+    mallopt(M_MMAP_THRESHOLD,
+            128 * 1024); /* set, so that it does not grow: large blocks go back at once */
     setenv("UV_THREADPOOL_SIZE", THREADS, 1);
     signal(SIGPIPE, SIG_IGN);
     umask(0); /* modes of new files are the caller's, and the kernel has applied its mask */
@@ -94,8 +95,8 @@ static int child_died(pid_t pid, struct error *err)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (WIFSIGNALED(status)) {
-        return error_set(err, ERROR_IO, 0, "the daemon was killed by signal %d (%s)", WTERMSIG(status),
-                         strsignal(WTERMSIG(status)));
+        return error_set(err, ERROR_IO, 0, "the daemon was killed by signal %d (%s)",
+                         WTERMSIG(status), strsignal(WTERMSIG(status)));
     }
     return error_set(err, ERROR_IO, 0, "the daemon ended without a word");
 }

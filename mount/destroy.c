@@ -46,10 +46,11 @@ const struct verb verb_destroy = {
     .name = "destroy",
     .summary = "remove a session's sandbox with all that is in it",
     .synopsis = "SESSION [options]",
-    .text =
-        "Removes the sandbox of SESSION: its processes, its workspace, everything. There is no way back.\n"
-        "A session that is not there is no error. Where it is mounted the mount stays and answers \"Host is\n"
-        "down\" until the session is provisioned again or the directory is unmounted.\n",
+    .text = "Removes the sandbox of SESSION: its processes, its workspace, everything. There is no "
+            "way back.\n"
+            "A session that is not there is no error. Where it is mounted the mount stays and "
+            "answers \"Host is\n"
+            "down\" until the session is provisioned again or the directory is unmounted.\n",
     .examples = "  handsfs umount ~/s1; handsfs destroy s1\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND,
     .min_words = 1,

@@ -34,8 +34,9 @@ static void found(void *arg, enum doctor_finding finding, const char *what, cons
     }
     if (findings->rows != NULL) {
         json_array_append_new(findings->rows,
-                              json_pack("{s:s, s:b, s:b, s:s, s:s?}", "about", findings->about, "ok", (int)ok,
-                                        "needed", (int)needed, "what", what, "fix", ok ? NULL : fix));
+                              json_pack("{s:s, s:b, s:b, s:s, s:s?}", "about", findings->about,
+                                        "ok", (int)ok, "needed", (int)needed, "what", what, "fix",
+                                        ok ? NULL : fix));
         return;
     }
     printf("%-8s %s: %s\n", ok ? "ok" : needed ? "missing" : "optional", findings->about, what);
@@ -61,8 +62,9 @@ static void look_at_kernel(struct findings *findings)
     }
     snprintf(what, sizeof what, "kernel %s (%d.%d or newer is needed)", name.release, KERNEL_MAJOR,
              KERNEL_MINOR);
-    found(findings, is_there(major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR)),
-          what, "run a newer kernel");
+    found(findings,
+          is_there(major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR)), what,
+          "run a newer kernel");
 }
 
 static void look_at_device(struct findings *findings)
@@ -78,7 +80,8 @@ static void look_at_device(struct findings *findings)
         char what[128];
 
         snprintf(what, sizeof what, "/dev/fuse cannot be opened: %s", strerror(errno));
-        found(findings, DOCTOR_MISSING, what, "chmod 0666 /dev/fuse; in a container: allow it the device");
+        found(findings, DOCTOR_MISSING, what,
+              "chmod 0666 /dev/fuse; in a container: allow it the device");
     }
 }
 
@@ -113,7 +116,8 @@ static void look_at_fusermount(struct findings *findings)
               "apt-get install fuse3");
     } else if (!root && ((st.st_mode & S_ISUID) == 0 || st.st_uid != 0)) {
         snprintf(what, sizeof what, "%s is not set-user-ID root", path);
-        found(findings, DOCTOR_MISSING, what, "chown root and chmod 4755 it, or apt-get install --reinstall fuse3");
+        found(findings, DOCTOR_MISSING, what,
+              "chown root and chmod 4755 it, or apt-get install --reinstall fuse3");
     } else {
         snprintf(what, sizeof what, "%s", path);
         found(findings, DOCTOR_OK, what, NULL);
@@ -128,7 +132,8 @@ static void look_at_state(struct findings *findings)
     struct error err = {0};
 
     if (state_dir_open("mounts", &fd, &path, &err) < 0) {
-        found(findings, DOCTOR_MISSING, err.message, "set HANDSFS_STATE_DIR to a directory that is yours alone");
+        found(findings, DOCTOR_MISSING, err.message,
+              "set HANDSFS_STATE_DIR to a directory that is yours alone");
     } else if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
         found(findings, DOCTOR_MISSING, "the state directory cannot be written to",
               "set HANDSFS_STATE_DIR to a directory that is yours alone");
@@ -159,7 +164,8 @@ static int doctor_run(struct invocation *invocation, struct error *err)
         sandbox_doctor(*backend, found, &findings);
     }
     if (findings.rows != NULL &&
-        print_json(json_pack("{s:b, s:o}", "ok", (int)!findings.missing, "found", findings.rows), err) < 0) {
+        print_json(json_pack("{s:b, s:o}", "ok", (int)!findings.missing, "found", findings.rows),
+                   err) < 0) {
         return -1;
     }
     return findings.missing ? EXIT_FAILED : EXIT_DONE;
@@ -169,8 +175,10 @@ const struct verb verb_doctor = {
     .name = "doctor",
     .summary = "say what this machine lacks and how to get it",
     .synopsis = "[options]",
-    .text = "Looks at everything that handsfs needs of this machine, for you as the user that you are, and says\n"
-            "what to do about what is missing. Exit code 1 where something is missing that is needed for the\n"
+    .text = "Looks at everything that handsfs needs of this machine, for you as the user that you "
+            "are, and says\n"
+            "what to do about what is missing. Exit code 1 where something is missing that is "
+            "needed for the\n"
             "chosen backend.\n",
     .examples = "  handsfs doctor\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_JSON,

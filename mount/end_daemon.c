@@ -44,8 +44,9 @@ int end_daemon(const struct mount_entry *entry, uint64_t grace_ms, struct error 
         return error_set_errno(err, errno, "cannot end the daemon of %s", entry->mountpoint);
     }
     if (!ends_within(daemon, DAEMON_END_MS)) {
-        return error_set(err, ERROR_NO_ANSWER, 0, "%s: the daemon (process %d) did not end within %d s",
-                         entry->mountpoint, (int)entry->pid, DAEMON_END_MS / 1000);
+        return error_set(err, ERROR_NO_ANSWER, 0,
+                         "%s: the daemon (process %d) did not end within %d s", entry->mountpoint,
+                         (int)entry->pid, DAEMON_END_MS / 1000);
     }
     return 0;
 }

@@ -23,7 +23,8 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/log.h"
 
-#define INPUT_MAX (8u << 20) /* standard input is held whole; as base64 it has to fit into a request's line */
+#define INPUT_MAX                                                                                  \
+    (8u << 20) /* standard input is held whole; as base64 it has to fit into a request's line */
 
 /* What is to be run. */
 struct job {
@@ -93,7 +94,8 @@ static json_t *job_json(const struct job *job, const struct options *options)
         return NULL;
     }
     if (params != NULL && job->has_input &&
-        json_object_set_new(params, "stdin_base64", base64_json(job->input.data, job->input.length)) < 0) {
+        json_object_set_new(params, "stdin_base64",
+                            base64_json(job->input.data, job->input.length)) < 0) {
         json_decref(params);
         return NULL;
     }
@@ -101,8 +103,8 @@ static json_t *job_json(const struct job *job, const struct options *options)
 }
 
 /* A signal that ends this process closes the connection, and that cancels the command. */
-static int run_through_mount(struct client *client, const struct job *job, const struct options *options,
-                             json_t **ret, struct error *err)
+static int run_through_mount(struct client *client, const struct job *job,
+                             const struct options *options, json_t **ret, struct error *err)
 {
     json_t *params = job_json(job, options);
     int r;
@@ -169,7 +171,8 @@ static void watch_signals(struct direct *direct)
     }
 }
 
-static void start_directly(struct direct *direct, const struct job *job, const struct options *options)
+static void start_directly(struct direct *direct, const struct job *job,
+                           const struct options *options)
 {
     const struct execution_request request = {
         .command = (const char *)job->command.data,
@@ -182,8 +185,8 @@ static void start_directly(struct direct *direct, const struct job *job, const s
     struct error err = {0};
 
     direct->execution = execution_start(direct->attached.link, &request, direct_done, direct);
-    if (job->has_input && execution_write(direct->execution, job->input.data, job->input.length, true,
-                                          &err) < 0) {
+    if (job->has_input &&
+        execution_write(direct->execution, job->input.data, job->input.length, true, &err) < 0) {
         execution_cancel(direct->execution);
         direct->error = err;
         direct->failed = true;
@@ -264,7 +267,9 @@ static int print_stream(const json_t *result, const char *name, int fd, struct e
     snprintf(field, sizeof field, "%s_dropped", name);
     dropped = json_integer_value(json_object_get(result, field));
     if (r == 0 && dropped > 0) {
-        fprintf(stderr, "handsfs: %" JSON_INTEGER_FORMAT " bytes of its %s were dropped (%" PRIu64 " are kept)\n",
+        fprintf(stderr,
+                "handsfs: %" JSON_INTEGER_FORMAT " bytes of its %s were dropped (%" PRIu64
+                " are kept)\n",
                 dropped, name, MAX_OUTPUT_BYTES);
     }
     return r;
@@ -318,7 +323,8 @@ static int exec_run(struct invocation *invocation, struct error *err)
     int r;
 
     if (invocation->arguments.command_count == 0) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "no command: handsfs exec SESSION -- COMMAND...");
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "no command: handsfs exec SESSION -- COMMAND...");
     }
     if (read_job(invocation, &job, err) < 0 ||
         verb_client(options, session, &client, &entry, err) < 0) {
@@ -339,18 +345,24 @@ const struct verb verb_exec = {
     .name = "exec",
     .summary = "run a command inside",
     .synopsis = "SESSION [options] -- COMMAND...",
-    .text =
-        "Runs COMMAND with bash in the workspace and prints what it printed, when it has ended. One word is\n"
-        "the text of a command (\"make && ./a.out\"); several are a program and its arguments, taken as they\n"
-        "are. Where the session is mounted, the command sees all that was written through the mount, and\n"
-        "the mount shows all that the command did.\n"
-        "\n"
-        "Standard input is given to the command where it is a pipe or a file (read to its end first, 8 MiB\n"
-        "at most), and is empty where it is a terminal or with -n: use -n in loops that read from a file.\n"
-        "At most 1 MiB of each of its outputs is kept, and what was dropped is told.\n"
-        "\n"
-        "Exit code: the command's own; 128 and the signal's number where a signal ended it; 124 after the\n"
-        "timeout; 125 where handsfs itself failed. Ctrl-C kills the command with everything it started.\n",
+    .text = "Runs COMMAND with bash in the workspace and prints what it printed, when it has "
+            "ended. One word is\n"
+            "the text of a command (\"make && ./a.out\"); several are a program and its arguments, "
+            "taken as they\n"
+            "are. Where the session is mounted, the command sees all that was written through the "
+            "mount, and\n"
+            "the mount shows all that the command did.\n"
+            "\n"
+            "Standard input is given to the command where it is a pipe or a file (read to its end "
+            "first, 8 MiB\n"
+            "at most), and is empty where it is a terminal or with -n: use -n in loops that read "
+            "from a file.\n"
+            "At most 1 MiB of each of its outputs is kept, and what was dropped is told.\n"
+            "\n"
+            "Exit code: the command's own; 128 and the signal's number where a signal ended it; "
+            "124 after the\n"
+            "timeout; 125 where handsfs itself failed. Ctrl-C kills the command with everything it "
+            "started.\n",
     .examples = "  handsfs exec s1 -- make test\n"
                 "  handsfs exec s1 --timeout 90s --cwd src -- 'grep -rn main . | head'\n"
                 "  tar -c . | handsfs exec s1 -- tar -x\n",

@@ -3,8 +3,8 @@
 
 #include "mount/verbs.h"
 
-const struct verb *const verbs[] = {&verb_mount,  &verb_umount, &verb_exec,  &verb_provision,
-                                    &verb_ls,     &verb_status, &verb_read,  &verb_write,
+const struct verb *const verbs[] = {&verb_mount,   &verb_umount, &verb_exec, &verb_provision,
+                                    &verb_ls,      &verb_status, &verb_read, &verb_write,
                                     &verb_destroy, &verb_doctor, NULL};
 
 static void print_options(FILE *out, const char *title, unsigned groups)
@@ -20,7 +20,8 @@ void help_all(FILE *out)
     fputs("handsfs mounts an AI agent's sandbox on a directory, and runs commands in it.\n"
           "\n"
           "  mkdir ~/s1\n"
-          "  handsfs mount s1 ~/s1             make the sandbox of the session s1; its workspace is ~/s1\n"
+          "  handsfs mount s1 ~/s1             make the sandbox of the session s1; its workspace "
+          "is ~/s1\n"
           "  cp main.c ~/s1                    any program can work on the files\n"
           "  handsfs exec s1 -- cc main.c      run a command inside\n"
           "  handsfs umount ~/s1               the sandbox lives on; mount it again at any time\n"
@@ -34,7 +35,8 @@ void help_all(FILE *out)
         fprintf(out, "  %-10s %s\n", (*verb)->name, (*verb)->summary);
     }
     fputs("\n"
-          "An option can be given as --KEY=VALUE or --KEY VALUE, to mount also as -o KEY=VALUE, in the\n"
+          "An option can be given as --KEY=VALUE or --KEY VALUE, to mount also as -o KEY=VALUE, in "
+          "the\n"
           "environment as HANDSFS_KEY, and as a line KEY = VALUE of ~/.config/handsfs/config or\n"
           "/etc/handsfs/config. The first of these that has it counts.\n"
           "\n"
@@ -50,6 +52,7 @@ void help_verb(FILE *out, const struct verb *verb)
     print_options(out, "The sandbox (when it is made)", verb->groups & OPTIONS_SPEC);
     print_options(out, "The mount", verb->groups & OPTIONS_MOUNT);
     print_options(out, "The command", verb->groups & OPTIONS_EXEC);
-    print_options(out, "Options", verb->groups & ~(unsigned)(OPTIONS_SPEC | OPTIONS_MOUNT | OPTIONS_EXEC));
+    print_options(out, "Options",
+                  verb->groups & ~(unsigned)(OPTIONS_SPEC | OPTIONS_MOUNT | OPTIONS_EXEC));
     fprintf(out, "\nExamples:\n%s", verb->examples);
 }

@@ -44,7 +44,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* One session with where it is mounted. */
-static json_t *session_json(const char *session, const char *backend, const struct mount_list *mounts)
+static json_t *session_json(const char *session, const char *backend,
+                            const struct mount_list *mounts)
 {
     json_t *places = json_array();
 
@@ -103,8 +104,10 @@ const struct verb verb_ls = {
     .name = "ls",
     .summary = "list the sessions that have a sandbox",
     .synopsis = "[options]",
-    .text = "Prints the sessions whose sandboxes were made by handsfs on the backend, one name a line. With\n"
-            "--json an array of objects: session, backend, and mounts, the places where it is mounted.\n",
+    .text = "Prints the sessions whose sandboxes were made by handsfs on the backend, one name a "
+            "line. With\n"
+            "--json an array of objects: session, backend, and mounts, the places where it is "
+            "mounted.\n",
     .examples = "  handsfs ls\n"
                 "  handsfs ls --json\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_JSON,

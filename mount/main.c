@@ -1,6 +1,7 @@
 /* handsfs: finds the verb, reads its options, runs it, and is the one place that says why it failed.
  *
  * It is also what mount(8) calls for the type fuse.handsfs, then without a verb: handsfs SESSION DIR -o LIST. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,9 @@ static int run_verb(const struct verb *verb, int count, char **words)
     if (options_read_defaults(&invocation.options, &err) < 0) {
         log_error("%s", err.message);
         r = verb->failure == EXIT_EXEC_FAILED ? EXIT_EXEC_FAILED : EXIT_USAGE;
-    } else if (options_read_arguments(&invocation.options, count, words, verb->groups, verb->max_words,
-                                      verb->takes_command, &invocation.arguments, &err) < 0) {
+    } else if (options_read_arguments(&invocation.options, count, words, verb->groups,
+                                      verb->max_words, verb->takes_command, &invocation.arguments,
+                                      &err) < 0) {
         r = usage(verb, err.message);
     } else if (invocation.options.help) {
         help_verb(stdout, verb);
@@ -96,11 +98,26 @@ static int finish(int code)
     return code;
 }
 
+/* With one of them closed the next file that is opened would take its place, and what is printed would go
+ * there. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *first = argc > 1 ? argv[1] : "--help";
     const struct verb *verb = find_verb(first);
 
+    open_standard_streams();
     /* Nothing that the caller happens to have open goes on to programs that we start. */
     close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
     if (verb != NULL) {

@@ -17,7 +17,8 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/clock.h"
 
-#define OTHERS_WAIT_MS (60 * 1000) /* for another process that mounts or unmounts the same directory */
+#define OTHERS_WAIT_MS                                                                             \
+    (60 * 1000) /* for another process that mounts or unmounts the same directory */
 #define OTHERS_LOOK_MS 50
 
 /* What the verb found out before it does anything. */
@@ -59,9 +60,10 @@ static int find_place(const struct options *options, const char *dir, struct pla
         return error_set(err, ERROR_BAD_REQUEST, 0, "%s: the path is not UTF-8", dir);
     }
     if (strlen(place->socket) >= sizeof address.sun_path) {
-        return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "%s: too long a path for a socket (%zu bytes at most); choose another with --socket",
-                         place->socket, sizeof address.sun_path - 1);
+        return error_set(
+            err, ERROR_BAD_REQUEST, 0,
+            "%s: too long a path for a socket (%zu bytes at most); choose another with --socket",
+            place->socket, sizeof address.sun_path - 1);
     }
     return 0;
 }
@@ -83,8 +85,8 @@ static int look_at_owner(struct place *place, const char *session, const char *b
             return 0;
         }
         return error_set(err, ERROR_NOT_REPLACEABLE, 0,
-                         "%s is the live mount of session %s (%s); unmount it first", place->mountpoint,
-                         entry.session, entry.backend);
+                         "%s is the live mount of session %s (%s); unmount it first",
+                         place->mountpoint, entry.session, entry.backend);
     }
     if (found && entry.alive) { /* somebody unmounted it, and the daemon is on its way out */
         return end_daemon(&entry, UNMOUNTED_GRACE_MS, err) < 0 ? -1 : 1;
@@ -93,7 +95,8 @@ static int look_at_owner(struct place *place, const char *session, const char *b
     return 1;
 }
 
-static int claim_place(struct place *place, const char *session, const char *backend, struct error *err)
+static int claim_place(struct place *place, const char *session, const char *backend,
+                       struct error *err)
 {
     uint64_t deadline = clock_now_ms() + OTHERS_WAIT_MS;
 
@@ -111,8 +114,9 @@ static int claim_place(struct place *place, const char *session, const char *bac
             return r;
         }
     }
-    return error_set(err, ERROR_NO_ANSWER, 0, "another process has been mounting on %s for over %d s",
-                     place->mountpoint, OTHERS_WAIT_MS / 1000);
+    return error_set(err, ERROR_NO_ANSWER, 0,
+                     "another process has been mounting on %s for over %d s", place->mountpoint,
+                     OTHERS_WAIT_MS / 1000);
 }
 
 /* Takes away what a daemon that was killed left behind. */
@@ -146,9 +150,10 @@ static int check_directory(const char *path, struct error *err)
     }
     while ((entry = readdir(dir)) != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            return error_set(err, ERROR_ERRNO, ENOTEMPTY,
-                             "%s is not empty, and a mount would hide what is in it; give an empty directory",
-                             path);
+            return error_set(
+                err, ERROR_ERRNO, ENOTEMPTY,
+                "%s is not empty, and a mount would hide what is in it; give an empty directory",
+                path);
         }
     }
     return 0;
@@ -197,7 +202,8 @@ static int mount_run(struct invocation *invocation, struct error *err)
 
     /* What the caller happens to have open must not stay open for the life of a daemon. */
     close_range(STDERR_FILENO + 1, ~0u, 0);
-    if (options_spec(options, session, err) < 0 || backend_find(options->backend, &backend, err) < 0 ||
+    if (options_spec(options, session, err) < 0 ||
+        backend_find(options->backend, &backend, err) < 0 ||
         find_place(options, dir, &place, err) < 0 ||
         claim_place(&place, session, backend->name, err) < 0) {
         return -1;
@@ -220,14 +226,18 @@ const struct verb verb_mount = {
     .summary = "mount a session's workspace on a directory",
     .synopsis = "SESSION DIR [options]",
     .text =
-        "Makes the sandbox of SESSION where there is none, mounts its workspace on DIR, an empty directory\n"
-        "that exists, and returns when it can be used. A small process stays behind that serves the mount\n"
+        "Makes the sandbox of SESSION where there is none, mounts its workspace on DIR, an empty "
+        "directory\n"
+        "that exists, and returns when it can be used. A small process stays behind that serves "
+        "the mount\n"
         "and the control socket beside it, DIR.sock, through which programs run commands inside.\n"
         "\n"
-        "Mounting a session where it is mounted already changes nothing and is no error. What a killed\n"
+        "Mounting a session where it is mounted already changes nothing and is no error. What a "
+        "killed\n"
         "daemon left behind on DIR is cleaned up first. SIGTERM to the daemon unmounts.\n"
         "\n"
-        "mount(8) and fstab(5) know it as well: mount -t fuse.handsfs SESSION DIR -o network=full\n",
+        "mount(8) and fstab(5) know it as well: mount -t fuse.handsfs SESSION DIR -o "
+        "network=full\n",
     .examples = "  mkdir ~/s1; handsfs mount s1 ~/s1\n"
                 "  handsfs mount s1 ~/s1 --network full --memory 2G\n"
                 "  handsfs mount s1 ~/s1 -o ro,op_timeout=5s\n",

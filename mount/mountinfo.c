@@ -26,8 +26,8 @@ static void unescape(char *text)
     char *out = text;
 
     for (const char *p = text; *p != '\0'; out++) {
-        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' && p[3] >= '0' &&
-            p[3] <= '7') {
+        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' &&
+            p[3] >= '0' && p[3] <= '7') {
             *out = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
             p += 4;
         } else {
@@ -183,7 +183,8 @@ static int unmount_as_user(const char *path, bool lazy, struct error *err)
     if (text != NULL) {
         text[strcspn(text, "\n")] = '\0';
     }
-    return error_set(err, ERROR_IO, 0, "%s", text != NULL && text[0] != '\0' ? text : FUSERMOUNT " failed");
+    return error_set(err, ERROR_IO, 0, "%s",
+                     text != NULL && text[0] != '\0' ? text : FUSERMOUNT " failed");
 }
 
 int unmount_at(const char *path, bool lazy, struct error *err)
@@ -194,7 +195,8 @@ int unmount_at(const char *path, bool lazy, struct error *err)
     if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) {
         return 0;
     }
-    return errno == EBUSY ? in_use(path, err) : error_set_errno(err, errno, "cannot unmount %s", path);
+    return errno == EBUSY ? in_use(path, err)
+                          : error_set_errno(err, errno, "cannot unmount %s", path);
 }
 
 int unmount_stale(const char *path, bool known_dead, struct error *err)

@@ -68,7 +68,8 @@ uint64_t process_started(pid_t pid)
         return 0;
     }
     text[n] = '\0';
-    p = strrchr(text, ')'); /* the program's name may hold anything; fields are counted from its end */
+    p = strrchr(text,
+                ')'); /* the program's name may hold anything; fields are counted from its end */
     for (int field = 2; p != NULL && field < 22; field++) {
         p = strchr(p + 1, ' ');
         if (field == 2 && p != NULL && (p[1] == 'Z' || p[1] == 'X')) {
@@ -199,7 +200,8 @@ static void withdraw_in(int dir, const char *mountpoint, int lock)
 
     entry_name(mountpoint, ".json", entry);
     entry_name(mountpoint, ".lock", name);
-    if (is_in_place(dir, name, lock)) { /* else it was given back already, and is someone else's now */
+    if (is_in_place(dir, name,
+                    lock)) { /* else it was given back already, and is someone else's now */
         unlinkat(dir, entry, 0);
         unlinkat(dir, name, 0);
     }
@@ -359,19 +361,19 @@ int mounts_publish(const struct mount_entry *entry, struct error *err)
         return -1;
     }
     object = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "session", entry->session, "backend",
-                       entry->backend, "mountpoint", entry->mountpoint, "socket", entry->socket, "pid",
-                       (json_int_t)pid, "started", (json_int_t)process_started(pid));
+                       entry->backend, "mountpoint", entry->mountpoint, "socket", entry->socket,
+                       "pid", (json_int_t)pid, "started", (json_int_t)process_started(pid));
     text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     if (text == NULL) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "%s: the path is not UTF-8",
-                         entry->mountpoint);
+        return error_set(err, ERROR_BAD_REQUEST, 0, "%s: the path is not UTF-8", entry->mountpoint);
     }
     entry_name(entry->mountpoint, ".json", name);
     entry_name(entry->mountpoint, ".new", temporary); /* ours alone: we hold the claim */
     unlinkat(dir, temporary, 0);
     fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || write_all(fd, text, strlen(text)) < 0 || renameat(dir, temporary, dir, name) < 0) {
+    if (fd < 0 || write_all(fd, text, strlen(text)) < 0 ||
+        renameat(dir, temporary, dir, name) < 0) {
         int saved = errno;
 
         unlinkat(dir, temporary, 0);

@@ -20,8 +20,9 @@ struct mount_entry {
     char *mountpoint; /* absolute, without symbolic links */
     char *socket;
     pid_t pid;
-    uint64_t started; /* of the process, in the kernel's ticks since boot: tells a pid from its next owner */
-    bool alive;       /* filled in by who reads it */
+    uint64_t
+        started; /* of the process, in the kernel's ticks since boot: tells a pid from its next owner */
+    bool alive; /* filled in by who reads it */
 };
 
 void mount_entry_release(struct mount_entry *entry) __attribute__((nonnull));
@@ -37,7 +38,8 @@ void mount_list_release(struct mount_list *list) __attribute__((nonnull));
 
 /* All entries, by mountpoint. Those that are stale and where nothing is mounted any more are removed on the
  * way and left out. */
-int mounts_list(struct mount_list *ret, struct error *err) __attribute__((nonnull, warn_unused_result));
+int mounts_list(struct mount_list *ret, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
 
 /* The entry of a mountpoint. 0 and *ret_found false where there is none. */
 int mounts_find(const char *mountpoint, struct mount_entry *ret, bool *ret_found, struct error *err)

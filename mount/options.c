@@ -20,7 +20,7 @@ enum option_kind {
     OPTION_CHOICE,   /* int, the place in `choices` */
     OPTION_ENV,
     OPTION_CAPS,
-    OPTION_LIST,     /* -o itself */
+    OPTION_LIST, /* -o itself */
 };
 
 struct option_row {
@@ -30,13 +30,15 @@ struct option_row {
     unsigned groups;
     size_t offset; /* in struct options */
     const char *const *choices;
-    const char *value; /* how help calls the value; NULL for a flag */
-    const char *help;  /* lines after the first are indented by who prints it */
+    const char *value;  /* how help calls the value; NULL for a flag */
+    const char *help;   /* one line */
     bool only_argument; /* has a meaning on a command line alone */
 };
 
-static const char *const network_choices[] = {[NETWORK_NONE] = "none", [NETWORK_FULL] = "full", NULL};
-static const char *const idmap_choices[] = {[FS_IDMAP_USER] = "user", [FS_IDMAP_NONE] = "none", NULL};
+static const char *const network_choices[] = {
+    [NETWORK_NONE] = "none", [NETWORK_FULL] = "full", NULL};
+static const char *const idmap_choices[] = {
+    [FS_IDMAP_USER] = "user", [FS_IDMAP_NONE] = "none", NULL};
 static const char *const symlink_choices[] = {
     [FS_SYMLINKS_CONTAINED] = "contained", [FS_SYMLINKS_RAW] = "raw", NULL};
 static const char *const special_choices[] = {
@@ -99,7 +101,8 @@ static const struct option_row rows[] = {
 
     {"lazy", 'l', OPTION_FLAG, OPTIONS_UMOUNT, AT(lazy), NULL, NULL,
      "detach it even while programs still use it", true},
-    {"json", 0, OPTION_FLAG, OPTIONS_JSON, AT(json), NULL, NULL, "answer in JSON, for programs", true},
+    {"json", 0, OPTION_FLAG, OPTIONS_JSON, AT(json), NULL, NULL, "answer in JSON, for programs",
+     true},
     {"verbose", 'v', OPTION_FLAG, OPTIONS_COMMON, AT(verbose), NULL, NULL,
      "say what is being done, on standard error", false},
     {"help", 'h', OPTION_FLAG, OPTIONS_COMMON, AT(help), NULL, NULL, "this text", true},
@@ -131,7 +134,8 @@ void options_release(struct options *options)
 
 /* ---- Setting one ---------------------------------------------------------------------------- */
 
-static int set_text(char **field, const struct option_row *row, const char *value, struct error *err)
+static int set_text(char **field, const struct option_row *row, const char *value,
+                    struct error *err)
 {
     char *copy;
 
@@ -164,10 +168,12 @@ static int set_flag(bool *field, const struct option_row *row, const char *value
             }
         }
     }
-    return error_set(err, ERROR_BAD_REQUEST, 0, "%s: \"%.80s\" is neither yes nor no", row->name, value);
+    return error_set(err, ERROR_BAD_REQUEST, 0, "%s: \"%.80s\" is neither yes nor no", row->name,
+                     value);
 }
 
-static int set_choice(int *field, const struct option_row *row, const char *value, struct error *err)
+static int set_choice(int *field, const struct option_row *row, const char *value,
+                      struct error *err)
 {
     for (int i = 0; row->choices[i] != NULL; i++) {
         if (strcmp(value, row->choices[i]) == 0) {
@@ -235,8 +241,8 @@ static int add_caps(struct sandbox_spec *spec, const char *value, struct error *
             length -= 4;
         }
         if (length == 0 || length > 40 || count == OPTIONS_MAX_CAPS) {
-            return error_set(err, ERROR_BAD_REQUEST, 0, "cap-drop: \"%.80s\" is not a list of names",
-                             value);
+            return error_set(err, ERROR_BAD_REQUEST, 0,
+                             "cap-drop: \"%.80s\" is not a list of names", value);
         }
         caps = realloc(spec->cap_drop, (count + 2) * sizeof *caps);
         if (caps == NULL) {
@@ -374,8 +380,8 @@ int options_read_environment(struct options *options, char *const *environment, 
             if (rows[i].name[0] != '\0' && !rows[i].only_argument &&
                 is_variable_of(variable, rows[i].name) &&
                 set_row(options, &rows[i], value + 1, ~0u, OPTION_FROM_ENVIRONMENT, err) < 0) {
-                return error_prefix(err, "environment variable %.*s",
-                                    (int)(value - *environment), *environment);
+                return error_prefix(err, "environment variable %.*s", (int)(value - *environment),
+                                    *environment);
             }
         }
     }

@@ -16,7 +16,6 @@
 #define OPTIONS_MAX_FILE (64u << 10) /* bytes of a configuration file */
 #define OPTIONS_MAX_NAME 32          /* letters of an option's name */
 #define OPTIONS_MAX_CAPS 64          /* names that cap-drop may hold */
-#define OPTIONS_MAX_ARGUMENTS 65536  /* words of a command line */
 
 /* Groups of options; a verb names those that it takes. */
 enum option_group {
@@ -56,7 +55,12 @@ void options_release(struct options *options) __attribute__((nonnull));
 #define cleanup_options __attribute__((cleanup(options_release)))
 
 /* Who says it. */
-enum option_source { OPTION_FROM_FILE, OPTION_FROM_ENVIRONMENT, OPTION_FROM_LIST, OPTION_FROM_ARGUMENTS };
+enum option_source {
+    OPTION_FROM_FILE,
+    OPTION_FROM_ENVIRONMENT,
+    OPTION_FROM_LIST,
+    OPTION_FROM_ARGUMENTS
+};
 
 /* Sets one. `groups` are those that may be set here; `value` may be NULL for those that need none. All
  * errors are ERROR_BAD_REQUEST, or ERROR_NO_MEMORY. */
@@ -84,9 +88,10 @@ int options_read_defaults(struct options *options, struct error *err)
 
 /* What is left of a command line when the options are taken out. The strings are the vector's own. */
 struct arguments {
-    char **words;     /* at most `max`; to be freed with free() */
+    char **words; /* at most `max`; to be freed with free() */
     size_t count;
-    char **command;   /* what follows "--" (or, with `command_max`, the last word); NULL where nothing does */
+    char **
+        command; /* what follows "--" (or, with `command_max`, the last word); NULL where nothing does */
     size_t command_count;
 };
 

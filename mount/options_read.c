@@ -16,10 +16,14 @@
 static bool is_of_mount(const char *name, const char *value)
 {
     static const char *const known[] = {
-        "rw",       "auto",    "noauto",     "nouser",     "users",   "owner",  "group", "defaults",
-        "dev",      "nodev",   "suid",       "nosuid",     "exec",    "async",  "sync",  "nofail",
-        "atime",    "noatime", "diratime",   "nodiratime", "relatime", "strictatime", "norelatime",
-        "lazytime", "nolazytime", "_netdev", "comment",    "default_permissions", "fsname", "subtype"};
+        "rw",         "auto",        "noauto",     "nouser",
+        "users",      "owner",       "group",      "defaults",
+        "dev",        "nodev",       "suid",       "nosuid",
+        "exec",       "async",       "sync",       "nofail",
+        "atime",      "noatime",     "diratime",   "nodiratime",
+        "relatime",   "strictatime", "norelatime", "lazytime",
+        "nolazytime", "_netdev",     "comment",    "default_permissions",
+        "fsname",     "subtype"};
 
     if (strncmp(name, "x-", 2) == 0 || strncmp(name, "X-", 2) == 0 ||
         (value == NULL && strcmp(name, "user") == 0)) {
@@ -50,7 +54,8 @@ static int read_item(struct options *options, char *item, struct error *err)
     if (is_of_mount(item, value)) {
         return 0;
     }
-    return options_set(options, item, value, OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_SPEC | OPTIONS_MOUNT,
+    return options_set(options, item, value,
+                       OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_SPEC | OPTIONS_MOUNT,
                        OPTION_FROM_LIST, err);
 }
 
@@ -130,7 +135,8 @@ int options_read_config(struct options *options, const char *text, size_t length
         memcpy(line, text, line_length);
         line[line_length] = '\0';
         if (strlen(line) != line_length) {
-            return error_set(err, ERROR_BAD_REQUEST, 0, "%s:%u: a NUL byte in the line", name, number);
+            return error_set(err, ERROR_BAD_REQUEST, 0, "%s:%u: a NUL byte in the line", name,
+                             number);
         }
         if (read_line(options, line, err) < 0) {
             return error_prefix(err, "%s:%u", name, number);

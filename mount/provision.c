@@ -8,16 +8,18 @@ static int provision_run(struct invocation *invocation, struct error *err)
 {
     cleanup_sandbox struct sandbox sandbox = {0};
 
-    if (verb_provision_session(&invocation->options, invocation->arguments.words[0], &sandbox, err) < 0) {
+    if (verb_provision_session(&invocation->options, invocation->arguments.words[0], &sandbox,
+                               err) < 0) {
         return -1;
     }
     if (invocation->options.json) {
-        return print_json(json_pack("{s:s, s:s, s:s, s:b}", "session", sandbox.session, "id", sandbox.id,
-                                    "backend", sandbox.backend->name, "created", (int)sandbox.created),
+        return print_json(json_pack("{s:s, s:s, s:s, s:b}", "session", sandbox.session, "id",
+                                    sandbox.id, "backend", sandbox.backend->name, "created",
+                                    (int)sandbox.created),
                           err);
     }
-    printf("%s: %s %s sandbox %s\n", sandbox.session, sandbox.created ? "made" : "is there already,",
-           sandbox.backend->name, sandbox.id);
+    printf("%s: %s %s sandbox %s\n", sandbox.session,
+           sandbox.created ? "made" : "is there already,", sandbox.backend->name, sandbox.id);
     return EXIT_DONE;
 }
 
@@ -25,12 +27,14 @@ const struct verb verb_provision = {
     .name = "provision",
     .summary = "make a session's sandbox where there is none",
     .synopsis = "SESSION [options]",
-    .text =
-        "Makes the sandbox of SESSION, unless it runs already: then nothing is changed, and one that was\n"
-        "made with another image, workdir or network is an error. Live mounts of the session that have\n"
-        "lost their sandbox go on with the new one.\n"
-        "\n"
-        "A session's name is 1 to 63 letters, digits, \".\", \"_\" and \"-\", a letter or digit first.\n",
+    .text = "Makes the sandbox of SESSION, unless it runs already: then nothing is changed, and "
+            "one that was\n"
+            "made with another image, workdir or network is an error. Live mounts of the session "
+            "that have\n"
+            "lost their sandbox go on with the new one.\n"
+            "\n"
+            "A session's name is 1 to 63 letters, digits, \".\", \"_\" and \"-\", a letter or "
+            "digit first.\n",
     .examples = "  handsfs provision s1 --network full --env LANG=C.UTF-8\n"
                 "  handsfs provision s1 --json\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_SPEC | OPTIONS_JSON,

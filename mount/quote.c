@@ -15,9 +15,9 @@ static bool is_utf8(const char *s)
 /* Words that the shell reads as something else where a command's name stands. */
 static bool is_reserved(const char *word)
 {
-    static const char *const reserved[] = {
-        "if",     "then", "else", "elif", "fi",   "case", "esac",     "for", "select",
-        "while",  "until", "do",  "done", "in",   "time", "function", "coproc"};
+    static const char *const reserved[] = {"if",   "then", "else",   "elif",     "fi",    "case",
+                                           "esac", "for",  "select", "while",    "until", "do",
+                                           "done", "in",   "time",   "function", "coproc"};
 
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (strcmp(word, reserved[i]) == 0) {
@@ -97,7 +97,8 @@ static int too_long(const struct buffer *out, struct error *err)
 int quote_words(struct buffer *out, char *const *words, size_t count, struct error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if ((i > 0 && buffer_append_string(out, " ") < 0) || append_word(out, words[i], i == 0) < 0) {
+        if ((i > 0 && buffer_append_string(out, " ") < 0) ||
+            append_word(out, words[i], i == 0) < 0) {
             return too_long(out, err);
         }
     }

@@ -107,8 +107,8 @@ static int read_run(struct invocation *invocation, struct error *err)
 
 /* ---- write ---------------------------------------------------------------------------------- */
 
-static int write_through_mount(struct client *client, const char *path, const struct buffer *content,
-                               struct error *err)
+static int write_through_mount(struct client *client, const char *path,
+                               const struct buffer *content, struct error *err)
 {
     json_t *name = json_string(path);
     json_t *params;
@@ -185,8 +185,10 @@ const struct verb verb_read = {
     .name = "read",
     .summary = "print a file of the sandbox",
     .synopsis = "SESSION PATH [options]",
-    .text = "Prints the bytes of the file PATH inside, 4 MiB at most: a larger one is refused and not cut, and\n"
-            "so is anything but a regular file. A relative path starts at the workspace. With or without a\n"
+    .text = "Prints the bytes of the file PATH inside, 4 MiB at most: a larger one is refused and "
+            "not cut, and\n"
+            "so is anything but a regular file. A relative path starts at the workspace. With or "
+            "without a\n"
             "mount.\n",
     .examples = "  handsfs read s1 main.c\n"
                 "  handsfs read s1 /etc/os-release\n",
@@ -201,8 +203,10 @@ const struct verb verb_write = {
     .name = "write",
     .summary = "write standard input to a file of the sandbox",
     .synopsis = "SESSION PATH [options]",
-    .text = "Makes standard input, 4 MiB at most, the content of the file PATH inside. The file is replaced as\n"
-            "a whole or not at all; missing directories on the way are made. A relative path starts at the\n"
+    .text = "Makes standard input, 4 MiB at most, the content of the file PATH inside. The file is "
+            "replaced as\n"
+            "a whole or not at all; missing directories on the way are made. A relative path "
+            "starts at the\n"
             "workspace. With or without a mount.\n",
     .examples = "  handsfs write s1 main.c < main.c\n"
                 "  date | handsfs write s1 notes/today\n",

@@ -218,7 +218,8 @@ static int control_status(void *ctx, struct buffer *out)
     cleanup_free char *text = status == NULL ? NULL : json_dumps(status, 0);
 
     json_decref(status);
-    return text == NULL || buffer_append_string(out, text) < 0 || buffer_append_string(out, "\n") < 0
+    return text == NULL || buffer_append_string(out, text) < 0 ||
+                   buffer_append_string(out, "\n") < 0
                ? -1
                : 0;
 }
@@ -235,10 +236,11 @@ static void put_status(void *ctx, json_t *into)
     if (server->fs != NULL) {
         counts = fs_counts(server->fs);
     }
-    fields = json_pack("{s:s, s:s, s:i, s:{s:I, s:I, s:I, s:I}}", "mountpoint", server->plan->mountpoint,
-                       "socket", server->plan->socket, "pid", (int)getpid(), "files", "requests",
-                       (json_int_t)counts.requests, "errors", (json_int_t)counts.errors, "nodes",
-                       (json_int_t)counts.nodes, "open", (json_int_t)counts.open_files);
+    fields = json_pack("{s:s, s:s, s:i, s:{s:I, s:I, s:I, s:I}}", "mountpoint",
+                       server->plan->mountpoint, "socket", server->plan->socket, "pid",
+                       (int)getpid(), "files", "requests", (json_int_t)counts.requests, "errors",
+                       (json_int_t)counts.errors, "nodes", (json_int_t)counts.nodes, "open",
+                       (json_int_t)counts.open_files);
     if (fields != NULL) {
         json_object_update(into, fields);
         json_decref(fields);
@@ -332,8 +334,8 @@ static void destroy_done(uv_work_t *handle, int status)
     end_work(work, json_pack("{s:s, s:b}", "session", work->server->plan->session, "destroyed", 1));
 }
 
-static void start_work(struct server *server, uv_work_cb run, uv_after_work_cb done, gateway_reply reply,
-                       void *arg)
+static void start_work(struct server *server, uv_work_cb run, uv_after_work_cb done,
+                       gateway_reply reply, void *arg)
 {
     struct backend_work *work = calloc(1, sizeof *work);
     struct error err = {0};
@@ -371,7 +373,8 @@ static int open_gateway(struct server *server, struct error *err)
         .ctx = server,
     };
 
-    return gateway_open(&server->gateway, &server->loop, server->link, server->plan->socket, &host, err);
+    return gateway_open(&server->gateway, &server->loop, server->link, server->plan->socket, &host,
+                        err);
 }
 
 static int open_fs(struct server *server, struct error *err)
@@ -471,7 +474,8 @@ static void init_handles(struct server *server)
 
 int serve(const struct mount_plan *plan, serve_ready ready, void *arg)
 {
-    struct server server = {.plan = plan, .ready = ready, .ready_arg = arg, .exit_code = EXIT_FAILED};
+    struct server server = {
+        .plan = plan, .ready = ready, .ready_arg = arg, .exit_code = EXIT_FAILED};
     const struct link_options link_options = {
         .placement = LINK_PLACE_AUTO,
         .timeout_ms = plan->options->op_timeout_ms,

@@ -27,6 +27,7 @@ typedef int (*serve_ready)(void *arg, const struct error *err);
 
 /* Serves the mount on the calling thread until it is unmounted, or SIGTERM, SIGINT or SIGHUP comes. Returns
  * the exit code. */
-int serve(const struct mount_plan *plan, serve_ready ready, void *arg) __attribute__((nonnull(1, 2)));
+int serve(const struct mount_plan *plan, serve_ready ready, void *arg)
+    __attribute__((nonnull(1, 2)));
 
 #endif

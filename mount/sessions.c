@@ -76,8 +76,10 @@ int verb_provision_session(struct options *options, const char *session, struct 
 {
     const struct backend *backend = NULL;
 
-    if (options_spec(options, session, err) < 0 || backend_find(options->backend, &backend, err) < 0 ||
-        sandbox_provision(backend, &options->spec, clock_now_ms() + PROVISION_TIMEOUT_MS, ret, err) < 0) {
+    if (options_spec(options, session, err) < 0 ||
+        backend_find(options->backend, &backend, err) < 0 ||
+        sandbox_provision(backend, &options->spec, clock_now_ms() + PROVISION_TIMEOUT_MS, ret,
+                          err) < 0) {
         return -1;
     }
     tell_mounts(session, backend->name, NULL);

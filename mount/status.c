@@ -20,8 +20,8 @@ static void say_json(void *arg, const char *key, const char *value)
 }
 
 /* NULL where the sandbox is not there, with `err` set. */
-static json_t *engine_status(const struct backend *backend, const char *session, json_t **ret_sandbox,
-                             struct error *err)
+static json_t *engine_status(const struct backend *backend, const char *session,
+                             json_t **ret_sandbox, struct error *err)
 {
     cleanup_sandbox struct sandbox sandbox = {0};
     json_t *engine = NULL;
@@ -34,8 +34,8 @@ static json_t *engine_status(const struct backend *backend, const char *session,
         json_decref(engine);
         return NULL;
     }
-    *ret_sandbox = json_pack("{s:s, s:s, s:s, s:s}", "session", sandbox.session, "backend", backend->name,
-                             "id", sandbox.id, "workdir", sandbox.workdir);
+    *ret_sandbox = json_pack("{s:s, s:s, s:s, s:s}", "session", sandbox.session, "backend",
+                             backend->name, "id", sandbox.id, "workdir", sandbox.workdir);
     return engine;
 }
 
@@ -89,7 +89,8 @@ static int find_session(const char *word, struct options *options, char **ret, s
             return -1;
         }
         if (!found) {
-            return error_set(err, ERROR_BAD_REQUEST, 0, "nothing of handsfs is mounted on %s", path);
+            return error_set(err, ERROR_BAD_REQUEST, 0, "nothing of handsfs is mounted on %s",
+                             path);
         }
         free(options->backend);
         options->backend = take_ptr(entry.backend);
@@ -103,6 +104,7 @@ static int find_session(const char *word, struct options *options, char **ret, s
 /* Joins both sides. At least one of them has to be there. */
 static int collect(struct options *options, const char *session, json_t **ret, struct error *err)
 {
+    const char *name = options->backend;
     cleanup_mount_entry struct mount_entry entry = {0};
     const struct backend *backend = NULL;
     struct client *client = NULL;
@@ -116,8 +118,9 @@ static int collect(struct options *options, const char *session, json_t **ret, s
     if (client != NULL) {
         status = mount_status(client);
         client_close(client);
+        name = entry.backend; /* the one that is mounted is meant, and no namesake elsewhere */
     }
-    if (backend_find(client != NULL ? entry.backend : options->backend, &backend, err) < 0) {
+    if (backend_find(name, &backend, err) < 0) {
         json_decref(status);
         return -1;
     }
@@ -160,7 +163,8 @@ const struct verb verb_status = {
     .name = "status",
     .summary = "say how a session and its mount are",
     .synopsis = "SESSION|DIR [options]",
-    .text = "Prints what is known about the session's sandbox: what the mount's daemon says, where there is a\n"
+    .text = "Prints what is known about the session's sandbox: what the mount's daemon says, where "
+            "there is a\n"
             "mount, and what the backend says of the sandbox itself (engine).\n",
     .examples = "  handsfs status s1\n"
                 "  handsfs status ~/s1 --json\n",

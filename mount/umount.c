@@ -109,13 +109,15 @@ const struct verb verb_umount = {
     .name = "umount",
     .summary = "unmount a directory, or a session wherever it is mounted",
     .synopsis = "DIR|SESSION [options]",
-    .text =
-        "Unmounts and waits until all that was written is in the sandbox and the mount's daemon has ended.\n"
-        "The sandbox and its files stay. While a program uses the directory (a shell in it, an open file)\n"
-        "it is not unmounted, unless with --lazy: then the directory is empty at once and what programs\n"
-        "still have open fails.\n"
-        "\n"
-        "It works as well where the daemon was killed or the sandbox is gone.\n",
+    .text = "Unmounts and waits until all that was written is in the sandbox and the mount's "
+            "daemon has ended.\n"
+            "The sandbox and its files stay. While a program uses the directory (a shell in it, an "
+            "open file)\n"
+            "it is not unmounted, unless with --lazy: then the directory is empty at once and what "
+            "programs\n"
+            "still have open fails.\n"
+            "\n"
+            "It works as well where the daemon was killed or the sandbox is gone.\n",
     .examples = "  handsfs umount ~/s1\n"
                 "  handsfs umount s1\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_UMOUNT,

@@ -15,9 +15,9 @@ enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_TIMED_OUT = 124,      /* exec: as timeout(1) */
-    EXIT_EXEC_FAILED = 125,    /* exec: handsfs itself failed, as timeout(1) and docker run */
-    EXIT_SIGNALLED = 128,      /* exec: and the signal's number */
+    EXIT_TIMED_OUT = 124,   /* exec: as timeout(1) */
+    EXIT_EXEC_FAILED = 125, /* exec: handsfs itself failed, as timeout(1) and docker run */
+    EXIT_SIGNALLED = 128,   /* exec: and the signal's number */
 };
 
 /* How long verbs wait, in milliseconds. */

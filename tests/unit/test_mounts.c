@@ -222,8 +222,10 @@ START_TEST(a_process_that_got_the_same_number_later_is_not_taken_for_the_daemon)
     }
     ck_assert_ptr_nonnull(name);
     fd = openat(dirfd(dir), file->d_name, O_WRONLY | O_TRUNC);
-    n = dprintf(fd, "{\"session\":\"s1\",\"backend\":\"local\",\"mountpoint\":\"%s\",\"socket\":\"/x\","
-                    "\"pid\":%d,\"started\":1}", example.mountpoint, (int)getpid());
+    n = dprintf(fd,
+                "{\"session\":\"s1\",\"backend\":\"local\",\"mountpoint\":\"%s\",\"socket\":\"/x\","
+                "\"pid\":%d,\"started\":1}",
+                example.mountpoint, (int)getpid());
     ck_assert_int_gt(n, 0);
     ck_assert_int_eq(mounts_find(example.mountpoint, &entry, &found, &err), 0);
     ck_assert(found && !entry.alive);

@@ -43,7 +43,8 @@ static int read_words(const char *line, unsigned groups, size_t max_words, bool 
         words[count++] = word;
     }
     *ret = (struct arguments){0};
-    return options_read_arguments(&options, count, words, groups, max_words, takes_command, ret, &err);
+    return options_read_arguments(&options, count, words, groups, max_words, takes_command, ret,
+                                  &err);
 }
 
 START_TEST(what_nobody_said_has_the_documented_default)
@@ -102,7 +103,8 @@ END_TEST
 
 START_TEST(what_belongs_on_a_command_line_is_refused_in_a_file)
 {
-    static const char *const rows[] = {"json", "foreground", "help", "cwd = /", "o = ro", "= 1", "lazy"};
+    static const char *const rows[] = {"json",   "foreground", "help", "cwd = /",
+                                       "o = ro", "= 1",        "lazy"};
 
     config(rows[_i], -1);
 }
@@ -134,11 +136,12 @@ END_TEST
 
 START_TEST(what_mount_says_to_every_file_system_is_passed_over)
 {
-    ck_assert_int_eq(options_read_list(&options,
-                                       "rw,nosuid,nodev,dev,suid,noauto,user,_netdev,x-systemd.automount,"
-                                       "x-gvfs-hide,nofail,relatime,defaults",
-                                       &err),
-                     0);
+    ck_assert_int_eq(
+        options_read_list(&options,
+                          "rw,nosuid,nodev,dev,suid,noauto,user,_netdev,x-systemd.automount,"
+                          "x-gvfs-hide,nofail,relatime,defaults",
+                          &err),
+        0);
     ck_assert_ptr_null(options.spec.user);
     ck_assert(!options.read_only && !options.no_exec);
 }
@@ -160,7 +163,8 @@ START_TEST(values_that_make_no_sense_are_refused)
         {"backend", ""},      {"env", "1A=b"},    {"env", "A"},           {"cap-drop", ""},
         {"cap-drop", "A::B"}, {"cap-drop", "A:"}, {"pids", "4294967296"}, {"cpus", "1e3"}};
 
-    ck_assert_int_eq(options_set(&options, rows[_i][0], rows[_i][1], ALL, OPTION_FROM_FILE, &err), -1);
+    ck_assert_int_eq(options_set(&options, rows[_i][0], rows[_i][1], ALL, OPTION_FROM_FILE, &err),
+                     -1);
     ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
     ck_assert_msg(strstr(err.message, rows[_i][0]) != NULL || strcmp(rows[_i][0], "env") == 0,
                   "not named: %s", err.message);
@@ -172,7 +176,8 @@ START_TEST(processors_are_decimal_or_thousandths)
     static const struct {
         const char *text;
         unsigned millis;
-    } rows[] = {{"2", 2000}, {"0.5", 500}, {"1.25", 1250}, {"500m", 500}, {"0.001", 1}, {".5", 500}};
+    } rows[] = {{"2", 2000},   {"0.5", 500}, {"1.25", 1250},
+                {"500m", 500}, {"0.001", 1}, {".5", 500}};
 
     ck_assert_int_eq(options_set(&options, "cpus", rows[_i].text, ALL, OPTION_FROM_FILE, &err), 0);
     ck_assert_uint_eq(options.spec.cpu_millis, rows[_i].millis);
@@ -183,8 +188,8 @@ START_TEST(a_value_is_behind_an_equals_sign_or_the_next_word)
 {
     struct arguments arguments;
 
-    ck_assert_int_eq(read_words("--workdir /w s1 --pids=3 /d -f -o ro", MOUNT_GROUPS, 2, false, &arguments),
-                     0);
+    ck_assert_int_eq(
+        read_words("--workdir /w s1 --pids=3 /d -f -o ro", MOUNT_GROUPS, 2, false, &arguments), 0);
     ck_assert_uint_eq(arguments.count, 2);
     ck_assert_str_eq(arguments.words[0], "s1");
     ck_assert_str_eq(arguments.words[1], "/d");
@@ -197,8 +202,9 @@ END_TEST
 
 START_TEST(command_lines_that_make_no_sense_are_refused)
 {
-    static const char *const rows[] = {"s1 /d third", "s1 --colour", "s1 -z",          "s1 --workdir",
-                                       "s1 -o",       "--timeout=1", "s1 -o pids=red", "--json"};
+    static const char *const rows[] = {"s1 /d third",    "s1 --colour", "s1 -z",
+                                       "s1 --workdir",   "s1 -o",       "--timeout=1",
+                                       "s1 -o pids=red", "--json"};
     struct arguments arguments;
 
     ck_assert_int_eq(read_words(rows[_i], MOUNT_GROUPS, 2, false, &arguments), -1);
@@ -249,9 +255,9 @@ END_TEST
 
 START_TEST(other_variables_of_the_environment_are_left_alone)
 {
-    static char *const environment[] = {(char *)"HANDSFS_STATE_DIR=/x", (char *)"HANDSFS_HAND=/y",
-                                        (char *)"HANDSFS_JSON=1",       (char *)"HANDSFS_BACKEND=",
-                                        (char *)"HANDSFS=1",            NULL};
+    static char *const environment[] = {
+        (char *)"HANDSFS_STATE_DIR=/x", (char *)"HANDSFS_HAND=/y", (char *)"HANDSFS_JSON=1",
+        (char *)"HANDSFS_BACKEND=",     (char *)"HANDSFS=1",       NULL};
 
     ck_assert_int_eq(options_read_environment(&options, environment, &err), 0);
     ck_assert(!options.json);

@@ -49,21 +49,24 @@ static size_t run_bash(const char *text, char *said, size_t size)
 START_TEST(bash_gets_back_exactly_the_words_that_went_in)
 {
     static const char *const rows[] = {
-        "plain",     "",          "two words",  "don't",     "''",         "$HOME",     "`id`",
-        "$(id)",     "a\nb",      "\t",         "*",         "~",          "{a,b}",     "a=b",
-        "\\",        "\\'",       "!x",         "#no",       ";true",      "a|b",       "&",
-        "--",        "-e",        "\xc3\xa9t\xc3\xa9",       "\xff\xfe'\\\n", "\x01\x7f", "if",
-        "x\xff""7", "(a)", "<in", ">out", "[[", "\"q\"", "%s%d", "a\\nb"};
+        "plain",         "",         "two words", "don't",     "''",   "$HOME",
+        "`id`",          "$(id)",    "a\nb",      "\t",        "*",    "~",
+        "{a,b}",         "a=b",      "\\",        "\\'",       "!x",   "#no",
+        ";true",         "a|b",      "&",         "--",        "-e",   "\xc3\xa9t\xc3\xa9",
+        "\xff\xfe'\\\n", "\x01\x7f", "if",        "x\xff\x37", "(a)",  "<in",
+        ">out",          "[[",       "\"q\"",     "%s%d",      "a\\nb"};
     const size_t count = sizeof rows / sizeof rows[0];
 
     for (size_t i = 0; i < count; i++) {
-        char *words[] = {(char *)"printf", (char *)"%s\\001", (char *)rows[i], (char *)rows[count - 1 - i]};
+        char *words[] = {(char *)"printf", (char *)"%s\\001", (char *)rows[i],
+                         (char *)rows[count - 1 - i]};
         cleanup_free char *text = quoted(words, 4);
         char said[256], expected[256];
         size_t length = run_bash(text, said, sizeof said);
         int n = snprintf(expected, sizeof expected, "%s\001%s\001", rows[i], rows[count - 1 - i]);
 
-        ck_assert_msg((int)length == n && memcmp(said, expected, length) == 0, "row %zu: %s", i, text);
+        ck_assert_msg((int)length == n && memcmp(said, expected, length) == 0, "row %zu: %s", i,
+                      text);
     }
 }
 END_TEST
