@@ -179,13 +179,18 @@ int host_connect(const struct hand *hand)
 
 void host_open(struct host *host, const struct hand *hand, uint8_t client)
 {
+    host_open_at(host, hand, client, host_connect(hand));
+}
+
+void host_open_at(struct host *host, const struct hand *hand, uint8_t client, int fd)
+{
     cleanup_buffer struct buffer out = BUFFER_INIT(4096);
     struct wire_hello hello;
     struct wire_welcome welcome;
     struct frame f;
     size_t frame = wire_begin_frame(&out, WIRE_HELLO, 0);
 
-    host->fd = host_connect(hand);
+    host->fd = fd;
     host->used = 0;
     buffer_init(&host->in, 2 * (WIRE_MAX_EXEC_PAYLOAD + WIRE_HEADER_BYTES));
     memset(host->client, client, sizeof host->client);

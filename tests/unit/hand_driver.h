@@ -42,6 +42,8 @@ struct frame {
 
 /* Connects and says HELLO as this client (a number stands for the id); checks the WELCOME. */
 void host_open(struct host *host, const struct hand *hand, uint8_t client);
+/* The same through a socket that leads there, which is taken over. */
+void host_open_at(struct host *host, const struct hand *hand, uint8_t client, int fd);
 void host_close(struct host *host);
 /* Connects without a word. */
 int host_connect(const struct hand *hand);
