@@ -1,10 +1,11 @@
 /* The end of a mount, step by step, each from the loop:
  *
- *  1. The kernel's side is unmounted by a thread while requests are still served, so that what the kernel
- *     has to write back arrives. That may take FS_CLOSE_GRACE_MS; where nobody used it, it is over here.
- *  2. Everything in flight is cancelled and answered, and what still comes is refused.
- *  3. With nothing in flight the notifier ends.
- *  4. The session ends, and with it whoever still has a file open gets ENOTCONN. */
+ *  1. What programs wrote through shared memory goes inside, as before a command.
+ *  2. The kernel's side is unmounted by a thread while requests are still served, since it writes back
+ *     what it holds. That may take FS_CLOSE_GRACE_MS; where nobody used it, it is over here.
+ *  3. Everything in flight is cancelled and answered, and what still comes is refused.
+ *  4. With nothing in flight the notifier ends.
+ *  5. The session ends, and with it whoever still has a file open gets ENOTCONN. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -46,16 +47,12 @@ static void unmounted(void *arg)
     close_check(fs);
 }
 
-void fs_close(struct fs *fs, void (*closed)(void *arg), void *arg)
+static void unmount(void *arg)
 {
+    struct fs *fs = arg;
     struct error err;
 
-    if (fs->closing) {
-        return;
-    }
-    fs->closing = true;
-    fs->closed = closed;
-    fs->closed_arg = arg;
+    fs->flushing = false;
     if (fs->ended) {
         refuse(fs);
     } else if (unmount_start(&fs->unmounter, fs->loop, fs->mountpoint, fs->dev, unmounted, fs,
@@ -66,6 +63,23 @@ void fs_close(struct fs *fs, void (*closed)(void *arg), void *arg)
         deadline_set(&fs->deadlines, &fs->close_step, FS_CLOSE_GRACE_MS, grace_over);
     }
     close_check(fs);
+}
+
+void fs_close(struct fs *fs, void (*closed)(void *arg), void *arg)
+{
+    struct exec_barrier barrier = fs_barrier(fs);
+
+    if (fs->closing) {
+        return;
+    }
+    fs->closed = closed;
+    fs->closed_arg = arg;
+    fs->flushing = true;
+    barrier.before(barrier.ctx, unmount, fs);
+    fs->closing = true; /* from here on there are no barriers */
+    if (!fs->flushing) { /* there was nothing to wait for */
+        close_check(fs);
+    }
 }
 
 static void notifier_gone(void *arg)
@@ -90,7 +104,7 @@ static void nothing_left(struct deadline *deadline)
 /* Goes on in a turn of its own: this is called from inside of libfuse. */
 void close_check(struct fs *fs)
 {
-    if (fs->closing && fs->refusing && fs->unmounter == NULL && !fs->stopping &&
+    if (fs->closing && fs->refusing && !fs->flushing && fs->unmounter == NULL && !fs->stopping &&
         TAILQ_EMPTY(&fs->requests)) {
         deadline_set(&fs->deadlines, &fs->close_step, 0, nothing_left);
     }

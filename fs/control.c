@@ -299,7 +299,6 @@ static void ran(void *arg, const char *text, size_t length)
     file->reader = NULL;
     file->state = TALK_ANSWERING;
     file->given = 0;
-    buffer_release(&file->request);
     buffer_clear(&file->answer);
     if (buffer_append(&file->answer, text, length) < 0) {
         file->state = TALK_LISTENING;
@@ -309,6 +308,7 @@ static void ran(void *arg, const char *text, size_t length)
     } else if (reader != NULL) {
         give(file, reader);
     }
+    buffer_release(&file->request); /* the text may be of it */
 }
 
 static void reader_cancelled(struct request *r)

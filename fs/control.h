@@ -3,8 +3,7 @@
  *     .handsfs/exec    write a command, read its result; each open file is a conversation of its own
  *     .handsfs/status  JSON, made when it is opened
  *
- * They are answered here, without the sandbox, so that they work whatever became of it. A file of the
- * sandbox with that name is not to be seen. */
+ * They are answered here, without the sandbox. A file of the sandbox with that name is not to be seen. */
 #ifndef HANDSFS_FS_CONTROL_H
 #define HANDSFS_FS_CONTROL_H
 

@@ -57,6 +57,7 @@ struct fs {
     void *on_end_arg;
     bool ended;    /* the kernel's side is gone */
     bool closing;  /* fs_close() was called */
+    bool flushing; /* and what is dirty goes inside first */
     bool refusing; /* and nothing is served any more */
     struct unmounter *unmounter; /* while its thread works */
     bool stopping; /* the notifier is */

@@ -29,7 +29,6 @@ struct link {
     struct link_peer peer;
     enum files_link_mode mode;
     TAILQ_HEAD(, call) calls;
-    unsigned counts[WIRE_OPS];
 };
 
 static void call_free(uv_handle_t *handle)
@@ -136,7 +135,6 @@ struct call *link_call(struct link *link, const struct wire_call *request, uint6
     struct call *call = calloc(1, sizeof *call);
 
     assert(call != NULL);
-    link->counts[request->op]++;
     call->link = link;
     call->op = request->op;
     call->done = done;
@@ -174,9 +172,17 @@ void files_link_set(struct link *link, enum files_link_mode mode)
     }
 }
 
-unsigned files_link_calls(const struct link *link, enum wire_op op)
+bool files_link_waits_for(const struct link *link, enum wire_op op)
 {
-    return link->counts[op];
+    const struct call *call;
+
+    TAILQ_FOREACH(call, &link->calls, entry)
+    {
+        if (call->op == op && call->frozen && call->done != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum link_state link_state(const struct link *link)

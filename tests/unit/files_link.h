@@ -17,6 +17,6 @@ void files_link_free(struct link *link); /* with nothing in flight */
 
 /* On the loop's thread, as everything of a link. What was frozen goes on when the mode changes. */
 void files_link_set(struct link *link, enum files_link_mode mode);
-unsigned files_link_calls(const struct link *link, enum wire_op op); /* begun so far */
+bool files_link_waits_for(const struct link *link, enum wire_op op); /* such a call is frozen */
 
 #endif

@@ -1,0 +1,55 @@
+/* A real mount over a folder, without a sandbox, for tests: the loop runs in a thread of its own, and the
+ * test is the program that uses the mount. What it does in `inside` is what an agent does. */
+#ifndef HANDSFS_TESTS_UNIT_MOUNT_BED_H
+#define HANDSFS_TESTS_UNIT_MOUNT_BED_H
+
+#include "fs/fs.h"
+#include "tests/unit/files_link.h"
+#include "tests/unit/unit.h"
+
+#define BED_OP_TIMEOUT_MS 1500
+
+struct mount_bed {
+    char folder[64];
+    char mount[80], inside[96]; /* the mountpoint; the workdir past it */
+    struct fs *fs;              /* of the loop's thread */
+    struct link *link;
+    unsigned execs, cancels;    /* of the control file */
+    bool ended;                 /* the kernel's side went away by itself */
+};
+
+extern struct mount_bed mount_bed;
+
+/* Whether this machine can mount, or is to be told off for it (HANDSFS_REQUIRE). */
+bool mount_bed_possible(void);
+
+/* `options` NULL: the defaults with BED_OP_TIMEOUT_MS. */
+void mount_bed_open(const struct fs_options *options);
+void mount_bed_default(void); /* a fixture */
+void mount_bed_close(void);   /* the other; closes what is still open */
+void mount_bed_unmount(void); /* fs_close() and all that follows it */
+
+/* Runs it on the loop's thread and waits for it. */
+void on_loop(void (*what)(void *arg), void *arg);
+void set_mode(enum files_link_mode mode);
+
+/* Around the commands, as the gateway does; waits until they have passed. */
+void barrier_before(void);
+void barrier_after(void);
+
+/* Paths: "mount/a" and "inside/a", valid until the fourth call after it. */
+const char *outer(const char *name);
+const char *inner(const char *name);
+
+/* Whole files. Each has to succeed. */
+void write_text(const char *path, const char *text);
+void expect_content(const char *path, const char *text);
+/* The errno of opening, 0 for success. */
+int open_errno(const char *path, int flags);
+
+/* Runs it in a child process, which exits with what it returns. */
+pid_t in_child(int (*what)(void));
+/* The status of the child's end, -1 where it has not ended within the time. */
+int end_of_child(pid_t pid, int timeout_ms);
+
+#endif
