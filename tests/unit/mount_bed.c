@@ -4,14 +4,14 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,16 +21,17 @@
 
 struct mount_bed mount_bed;
 
-static uv_loop_t loop;
-static pthread_t thread;
-static uv_async_t wake;
-static sem_t ready; /* posted when what was asked of the loop is done */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*asked)(void *arg); /* protected by lock, as its argument */
-static void *asked_arg;
-static struct fs_options bed_options;
-static struct error open_error;
-static bool opened;
+/* What the test asks of the serving process, over a socket; answered by itself. */
+struct errand {
+    void (*what)(void *arg);
+    void (*barrier)(void *ctx, void (*then)(void *arg), void *arg); /* answered when it has passed */
+    unsigned char arg[BED_ARG_BYTES];
+};
+
+static uv_loop_t loop;    /* of the serving process */
+static uv_poll_t control; /* of its end of the socket */
+static int server_end = -1, test_end = -1;
+static struct errand errand;
 
 bool mount_bed_possible(void)
 {
@@ -40,7 +41,7 @@ bool mount_bed_possible(void)
            (geteuid() == 0 && access("/dev/fuse", R_OK | W_OK) == 0);
 }
 
-/* ---- The loop's thread -------------------------------------------------------------------------- */
+/* ---- The serving process -------------------------------------------------------------------------- */
 
 static void *control_exec(void *ctx, const char *request, size_t length,
                           void (*done)(void *arg, const char *text, size_t length), void *arg)
@@ -67,145 +68,181 @@ static void kernel_ended(void *arg __attribute__((unused)))
     mount_bed.ended = true;
 }
 
-static void woken(uv_async_t *async __attribute__((unused)))
+static void answer(void *arg __attribute__((unused)))
 {
-    void (*what)(void *arg);
-    void *arg;
-
-    pthread_mutex_lock(&lock);
-    what = asked;
-    arg = asked_arg;
-    asked = NULL;
-    pthread_mutex_unlock(&lock);
-    if (what != NULL) {
-        what(arg);
+    if (write(server_end, &errand, sizeof errand) != (ssize_t)sizeof errand) {
+        _exit(1);
     }
 }
 
-static void *run(void *arg __attribute__((unused)))
+static void asked(uv_poll_t *poll __attribute__((unused)), int status __attribute__((unused)),
+                  int events __attribute__((unused)))
 {
-    static const struct fs_control control = {
+    if (read(server_end, &errand, sizeof errand) != (ssize_t)sizeof errand) {
+        _exit(1); /* the test has ended */
+    }
+    if (errand.barrier != NULL) {
+        errand.barrier(fs_barrier(mount_bed.fs).ctx, answer, NULL);
+    } else {
+        errand.what(errand.arg);
+        answer(NULL);
+    }
+}
+
+extern void __lsan_do_leak_check(void) __attribute__((weak));
+
+/* The serving process. Ends with 0 when the mount was closed. */
+static void serve_mount(const struct fs_options *options)
+{
+    static const struct fs_control files = {
         .exec = control_exec,
         .exec_cancel = control_cancel,
         .status = control_status,
         .ctx = &mount_bed,
     };
+    struct error err;
 
-    /* Descriptors of its own: when the test is killed while it waits for the mount, this thread ends, its
-     * end of the mount with it, and so the test is let go. */
-    ck_assert_int_eq(unshare(CLONE_FILES), 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    uv_loop_init(&loop);
+    uv_poll_init(&loop, &control, server_end);
+    uv_poll_start(&control, UV_READABLE, asked);
     mount_bed.link = files_link_new(&loop, mount_bed.folder, "/inside");
-    opened = fs_open(&mount_bed.fs, &loop, mount_bed.link, mount_bed.mount, "test", &bed_options,
-                     &control, kernel_ended, NULL, &open_error) == 0;
-    sem_post(&ready);
-    if (!opened) {
-        uv_close((uv_handle_t *)&wake, NULL);
+    if (fs_open(&mount_bed.fs, &loop, mount_bed.link, mount_bed.mount, "test", options, &files,
+                kernel_ended, NULL, &err) < 0) {
+        fprintf(stderr, "%s\n", err.message);
+        _exit(1);
     }
+    answer(NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     files_link_free(mount_bed.link);
     uv_loop_close(&loop);
-    return NULL;
+    if (__lsan_do_leak_check != NULL) {
+        __lsan_do_leak_check();
+    }
+    _exit(0);
 }
 
-static void ask(void (*what)(void *arg), void *arg)
+static void wait_for_answer(void)
 {
-    pthread_mutex_lock(&lock);
-    asked = what;
-    asked_arg = arg;
-    pthread_mutex_unlock(&lock);
-    uv_async_send(&wake);
-    while (sem_wait(&ready) < 0) {
-        ck_assert_int_eq(errno, EINTR);
+    ck_assert_int_eq(read(test_end, &errand, sizeof errand), sizeof errand);
+}
+
+static void ask(void)
+{
+    ck_assert_int_eq(write(test_end, &errand, sizeof errand), sizeof errand);
+    wait_for_answer();
+}
+
+void on_loop(void (*what)(void *arg), void *arg, size_t size)
+{
+    errand = (struct errand){.what = what};
+    ck_assert_uint_le(size, sizeof errand.arg);
+    if (size > 0) {
+        memcpy(errand.arg, arg, size);
+    }
+    ask();
+    if (size > 0) {
+        memcpy(arg, errand.arg, size);
     }
 }
 
-struct errand {
-    void (*what)(void *arg);
-    void *arg;
+struct question {
+    bool (*has_happened)(void);
+    bool answer;
 };
 
-static void run_errand(void *arg)
+static void look(void *arg)
 {
-    struct errand *errand = arg;
+    struct question question;
 
-    errand->what(errand->arg);
-    sem_post(&ready);
+    memcpy(&question, arg, sizeof question);
+    question.answer = question.has_happened();
+    memcpy(arg, &question, sizeof question);
 }
 
-void on_loop(void (*what)(void *arg), void *arg)
+void wait_until(bool (*has_happened)(void))
 {
-    struct errand errand = {what, arg};
+    struct question question = {has_happened, false};
 
-    ask(run_errand, &errand);
+    while (on_loop(look, &question, sizeof question), !question.answer) {
+        usleep(1000);
+    }
 }
 
-static void change_mode(void *mode)
+static void change_mode(void *arg)
 {
-    files_link_set(mount_bed.link, *(enum files_link_mode *)mode);
+    enum files_link_mode mode;
+
+    memcpy(&mode, arg, sizeof mode);
+    files_link_set(mount_bed.link, mode);
 }
 
 void set_mode(enum files_link_mode mode)
 {
-    on_loop(change_mode, &mode);
+    on_loop(change_mode, &mode, sizeof mode);
 }
 
-static void passed(void *arg __attribute__((unused)))
+static void before(void *ctx, void (*then)(void *arg), void *arg)
 {
-    sem_post(&ready);
+    fs_barrier(mount_bed.fs).before(ctx, then, arg);
 }
 
-static void start_before(void *arg)
+static void after(void *ctx, void (*then)(void *arg), void *arg)
 {
-    struct exec_barrier barrier = fs_barrier(mount_bed.fs);
-
-    barrier.before(barrier.ctx, passed, arg);
-}
-
-static void start_after(void *arg)
-{
-    struct exec_barrier barrier = fs_barrier(mount_bed.fs);
-
-    barrier.after(barrier.ctx, passed, arg);
+    fs_barrier(mount_bed.fs).after(ctx, then, arg);
 }
 
 void barrier_before(void)
 {
-    ask(start_before, NULL);
+    errand = (struct errand){.barrier = before};
+    ask();
 }
 
 void barrier_after(void)
 {
-    ask(start_after, NULL);
+    errand = (struct errand){.barrier = after};
+    ask();
 }
 
 /* ---- Beginning and end -------------------------------------------------------------------------- */
 
-void mount_bed_open(const struct fs_options *options)
+static void make_folders(void)
 {
-    fs_options_init(&bed_options);
-    if (options != NULL) {
-        bed_options = *options;
-    }
-    bed_options.op_timeout_ms = BED_OP_TIMEOUT_MS;
     mount_bed = (struct mount_bed){.folder = "/tmp/handsfs-mount-XXXXXX"};
     ck_assert_ptr_nonnull(mkdtemp(mount_bed.folder));
     snprintf(mount_bed.mount, sizeof mount_bed.mount, "%s/mount", mount_bed.folder);
     snprintf(mount_bed.inside, sizeof mount_bed.inside, "%s/inside", mount_bed.folder);
     ck_assert_int_eq(mkdir(mount_bed.mount, 0700), 0);
     ck_assert_int_eq(mkdir(mount_bed.inside, 0755), 0);
+}
+
+void mount_bed_open(const struct fs_options *given)
+{
+    struct fs_options options;
+    int ends[2];
+
+    fs_options_init(&options);
+    if (given != NULL) {
+        options = *given;
+    }
+    options.op_timeout_ms = BED_OP_TIMEOUT_MS;
     umask(0);
+    make_folders();
     /* In a name space of its own nothing of a failed test stays mounted. */
     if (unshare(CLONE_NEWNS) == 0) {
         ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     }
-    ck_assert_int_eq(sem_init(&ready, 0, 0), 0);
-    uv_loop_init(&loop);
-    uv_async_init(&loop, &wake, woken);
-    ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
-    while (sem_wait(&ready) < 0) {
-        ck_assert_int_eq(errno, EINTR);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    server_end = ends[0];
+    test_end = ends[1];
+    mount_bed.server = fork();
+    ck_assert_int_ge(mount_bed.server, 0);
+    if (mount_bed.server == 0) {
+        close(test_end);
+        serve_mount(&options);
     }
-    ck_assert_msg(opened, "%s", open_error.message);
+    close(server_end);
+    wait_for_answer();
 }
 
 void mount_bed_default(void)
@@ -215,20 +252,23 @@ void mount_bed_default(void)
 
 static void fs_closed(void *arg __attribute__((unused)))
 {
-    uv_close((uv_handle_t *)&wake, NULL);
+    uv_close((uv_handle_t *)&control, NULL);
 }
 
 static void start_close(void *arg __attribute__((unused)))
 {
     fs_close(mount_bed.fs, fs_closed, NULL);
-    sem_post(&ready);
 }
 
 void mount_bed_unmount(void)
 {
-    ask(start_close, NULL);
-    pthread_join(thread, NULL);
-    opened = false;
+    int status = -1;
+
+    on_loop(start_close, NULL, 0);
+    ck_assert_int_eq(waitpid(mount_bed.server, &status, 0), mount_bed.server);
+    ck_assert_int_eq(status, 0);
+    mount_bed.server = 0;
+    close(test_end);
 }
 
 static int remove_entry(const char *path, const struct stat *st __attribute__((unused)),
@@ -239,7 +279,7 @@ static int remove_entry(const char *path, const struct stat *st __attribute__((u
 
 void mount_bed_close(void)
 {
-    if (opened) {
+    if (mount_bed.server != 0) {
         mount_bed_unmount();
     }
     ck_assert_int_eq(nftw(mount_bed.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT), 0);

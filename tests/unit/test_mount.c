@@ -62,23 +62,20 @@ static void expect_link(const char *path, const char *text)
     ck_assert_str_eq(got, text);
 }
 
-static void is_waiting(void *arg)
+static bool is_waiting(void)
 {
-    *(bool *)arg = files_link_waits_for(mount_bed.link, WIRE_LOOKUP);
+    return files_link_waits_for(mount_bed.link, WIRE_LOOKUP);
 }
 
 /* Freezes the sandbox and has a child look up a name in it. */
 static pid_t child_in_lookup(int (*what)(void))
 {
-    bool waits = false;
     pid_t child;
 
     stat_of(mount_bed.mount); /* so that the root need not be asked for first */
     set_mode(FILES_LINK_FROZEN);
     child = in_child(what);
-    while (on_loop(is_waiting, &waits), !waits) {
-        usleep(1000);
-    }
+    wait_until(is_waiting);
     return child;
 }
 
@@ -391,7 +388,7 @@ static void another_sandbox(void *arg __attribute__((unused)))
 START_TEST(after_another_sandbox_came_its_files_are_shown)
 {
     write_text(outer("a"), "1");
-    on_loop(another_sandbox, NULL);
+    on_loop(another_sandbox, NULL, 0);
     barrier_after();
     write_text(inner("a"), "22");
     expect_content(outer("a"), "22");
@@ -438,19 +435,15 @@ START_TEST(what_is_in_shared_memory_is_inside_after_closing)
 }
 END_TEST
 
-static void has_ended(void *arg)
+static bool has_ended(void)
 {
-    *(bool *)arg = mount_bed.ended;
+    return mount_bed.ended;
 }
 
 START_TEST(an_unmount_by_somebody_else_is_told)
 {
-    bool ended = false;
-
     ck_assert_int_eq(umount2(mount_bed.mount, UMOUNT_NOFOLLOW), 0);
-    while (on_loop(has_ended, &ended), !ended) {
-        usleep(1000);
-    }
+    wait_until(has_ended);
 }
 END_TEST
 
