@@ -99,7 +99,7 @@ static int list(struct handle *handle, struct buffer *out, size_t max, bool with
             return -1;
         }
         for (long at = 0; at < n;) {
-            const struct kernel_entry *e = (const struct kernel_entry *)(raw + at);
+            const struct kernel_entry *e = (const void *)(raw + at); /* the kernel aligns them */
             int r = put_entry(out, e, handle->fd, with_attr, start, max);
 
             if (r != 0) { /* what was fetched and does not fit is fetched again from its cookie */

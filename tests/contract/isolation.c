@@ -189,6 +189,25 @@ START_TEST(a_limit_is_kept_or_refused)
 }
 END_TEST
 
+START_TEST(a_fork_bomb_within_its_limit_ends_at_its_deadline)
+{
+    struct sandbox_spec spec;
+    struct run run;
+
+    if (geteuid() != 0) {
+        return; /* no limit can be given here, and without one this would be the machine's end */
+    }
+    session_spec(&spec);
+    spec.pids = 300;
+    session_open(&S, &spec);
+    run = session_exec(&S, "f() { sleep 987658 & f | f; }; f 2>/dev/null; sleep 987658", 1000);
+    assert_ran(run);
+    ck_assert(run.result.timed_out);
+    ck_assert_int_eq(session_wait_count(&S, "sleep 987658", 0, 10000), 0);
+    session_close(&S, true);
+}
+END_TEST
+
 START_TEST(hostile_variables_corrupt_nothing)
 {
     static const char *const rows[] = {"BASH_ENV=/workspace/evil", "SHELLOPTS=monitor",
@@ -287,6 +306,7 @@ TCase *case_isolation(void)
     tcase_add_test(tc, a_dropped_capability_is_gone);
     tcase_add_test(tc, an_unknown_capability_is_refused);
     tcase_add_loop_test(tc, a_limit_is_kept_or_refused, 0, 3);
+    tcase_add_test(tc, a_fork_bomb_within_its_limit_ends_at_its_deadline);
     tcase_add_loop_test(tc, hostile_variables_corrupt_nothing, 0, 7);
     tcase_add_test(tc, a_full_disk_is_said_and_the_old_content_stays);
     tcase_add_test(tc, nothing_of_the_host_s_is_inside);

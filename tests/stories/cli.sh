@@ -88,7 +88,7 @@ copied_mount()
     eventually 5 test -e "$T/copied" && handsfs umount "$M" && [ ! -e "$M.sock" ] && handsfs mount "$S" "$M" && handsfs umount "$M"
     r=$?
     kill "$holder"
-    return $r
+    return "$r"
 }
 it_holds "umount ends the daemon also while another mount namespace has a copy of the mount" copied_mount
 
@@ -108,14 +108,14 @@ configured()
         printf 'netwrok = full\n' >"$XDG_CONFIG_HOME/handsfs/config" && code 2 handsfs ls && grep -q netwrok "$T/err"
     local r=$?
     rm -f "$XDG_CONFIG_HOME/handsfs/config"
-    return $r
+    return "$r"
 }
 it_holds "the config file, the environment and the command line outrank each other in that order" configured
 
 destroying() { handsfs destroy "$S" && handsfs destroy "$S" && says '' handsfs ls && code 125 handsfs exec "$S" -- true; }
 it_holds "destroy is idempotent and leaves nothing" destroying
 
-helps() { handsfs --help | grep -q mount && for v in mount umount exec provision ls status read write destroy doctor; do handsfs $v --help | grep -q "handsfs $v" || return 1; done; }
+helps() { handsfs --help | grep -q mount && for v in mount umount exec provision ls status read write destroy doctor; do handsfs "$v" --help | grep -q "handsfs $v" || return 1; done; }
 it_holds "every verb explains itself" helps
 
 ordinary_user()
@@ -128,7 +128,7 @@ ordinary_user()
         says 65534 as stat -c %u "$u/m/a"
     local r=$?
     as "$HANDSFS" umount "$u/m"; as "$HANDSFS" destroy u1
-    return $r
+    return "$r"
 }
 if [ -r /dev/fuse ] && [ "$(stat -c %a /dev/fuse)" = 666 ]; then
     it_holds "an ordinary user has all of it" ordinary_user

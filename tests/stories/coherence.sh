@@ -89,7 +89,7 @@ EOT'
             tail -c 1 "$M/w" | od -An -c | grep -q '\\n' || { echo "a read was cut"; code=1; break; }
         fi
     done
-    return $code
+    return "$code"
 }
 it_holds "the first read after a change is whole" first_read
 

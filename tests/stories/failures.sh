@@ -111,13 +111,15 @@ crashed()
 }
 it_holds "a sandbox that died is started again over the same workspace" crashed
 
-survivors() { [ "$(inside 'cat /proc/[0-9]*/cmdline | tr "\\0" " " | grep -o "sleep 98760[1]" | wc -l')" "$@" ]; }
+survivors() { inside 'cat /proc/[0-9]*/cmdline | tr "\0" " " | grep -o "sleep 98760[1]" | wc -l'; }
+some_survive() { [ "$(survivors)" -ge 2 ]; }
+none_survives() { [ "$(survivors)" -eq 0 ]; }
 
 client_killed()
 {
     "$HANDSFS" exec -n "$S" -- 'setsid sleep 987601 & sleep 987601' >/dev/null 2>&1 & # the program, not a subshell
     local client=$!
-    eventually 5 survivors -ge 2 && kill -KILL "$client" && eventually 3 survivors = 0
+    eventually 5 some_survive && kill -KILL "$client" && eventually 3 none_survives
 }
 it_holds "a client that is killed leaves no command running" client_killed
 tap_end
