@@ -168,8 +168,9 @@ END_TEST
 
 START_TEST(a_tree_that_keeps_forking_is_killed_whole)
 {
-    start(2, "echo up; hop() { sleep 0.001 987011 & setsid bash -c \"$(declare -f hop); hop\" & }; hop;"
-             "while :; do (:) & sleep 0.001 987011 & done");
+    /* One that runs away for ever, and a crowd of a bounded size. */
+    start(2, "hop() { setsid bash -c \"$(declare -f hop); hop 987011\" & }; hop; echo up;"
+             "for ((i = 0; i < 200; i++)); do (:) & sleep 0.01 987011 & done; sleep 987011");
     wait_output(&o, "up\n");
     kill_and_finish(2);
     ck_assert(!process_lives("987011"));
