@@ -339,7 +339,7 @@ static void supervisor_reaped(struct supervisor *s, int status)
         supervisor_lost(e);
     } else {
         if (e->killing) { /* it ends when nothing is left below it */
-            e->killing = false;
+            e->killing = e->kill_waits = false;
             e->exit.left = 0;
         }
         execution_changed(e);

@@ -25,7 +25,8 @@
 #define EXEC_INPUT_WINDOW (1u << 20)      /* bytes of stdin that may wait here */
 #define EXEC_CHUNK_BYTES 65536            /* in one OUTPUT frame, or read at once */
 #define EXEC_MAX_ARGUMENT (96u << 10)     /* a longer command goes through a file in memory */
-#define EXEC_KILL_GIVE_UP_MS 2000         /* a tree that has not died by then is reported as left */
+#define EXEC_KILL_TELL_MS 2000            /* a tree that has not died by then is reported as left */
+#define EXEC_KILL_GIVE_UP_MS 120000       /* and killed on until then */
 #define EXEC_PROGRAM "/bin/bash"
 
 struct executions;
@@ -79,8 +80,9 @@ struct execution {
     bool quiet; /* the host came back and has not said yet what it has: nothing is told before that */
     bool told_started, told_exit;
     unsigned turn; /* the stream that is told next */
-    bool killing; /* its tree, until that is dead or `kill_until` has come */
-    uint64_t kill_until;
+    bool killing;        /* until its tree is dead, or for EXEC_KILL_GIVE_UP_MS */
+    bool kill_waits;     /* and until that, or for EXEC_KILL_TELL_MS, its end is not told */
+    uint64_t kill_since;
     size_t kill_left; /* processes of it at the last look */
     char *cwd; /* for messages */
 };
@@ -178,7 +180,7 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
 
 /* ---- The end (exec_kill.c) ---- */
 
-/* Kills the whole tree, soon; EXIT is told when it is dead, or after EXEC_KILL_GIVE_UP_MS. */
+/* Kills the whole tree, soon; EXIT is told when it is dead, or after EXEC_KILL_TELL_MS. */
 void execution_kill(struct execution *e) __attribute__((nonnull));
 /* The set's kill_timer: one look at all trees that are to be killed. */
 void executions_kill_step(struct timer *timer) __attribute__((nonnull));

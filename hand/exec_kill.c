@@ -12,7 +12,7 @@
 #include "hand/exec.h"
 #include "sandbox/clock.h"
 
-#define KILL_MAX_PAUSE_MS 8
+#define KILL_MAX_PAUSE_MS 16
 
 /* ---- Strays ------------------------------------------------------------------------------------ */
 
@@ -205,34 +205,42 @@ static void mark_doomed(struct process_list *list, void *arg)
 /* That the last look has seen nothing is not enough while a supervisor still waits for children. */
 static void kill_check(struct execution *e, uint64_t now)
 {
-    if ((e->kill_left > 0 || e->supervisor != NULL) && now < e->kill_until) {
-        return;
-    }
-    e->killing = false;
-    if (e->settled) {
+    bool dead = e->kill_left == 0 && e->supervisor == NULL;
+    bool waits = !dead && now - e->kill_since < EXEC_KILL_TELL_MS;
+
+    e->killing = !dead && now - e->kill_since < EXEC_KILL_GIVE_UP_MS;
+    if (e->kill_waits && !waits && e->settled) {
         e->exit.left = (uint32_t)e->kill_left;
     }
-    execution_changed(e);
+    if (e->kill_waits != waits || !e->killing) {
+        e->kill_waits = waits;
+        execution_changed(e);
+    }
 }
 
 void executions_kill_step(struct timer *timer)
 {
     struct executions *set = container_of(timer, struct executions, kill_timer);
-    uint64_t now = clock_now_ms();
-    bool more = false;
+    unsigned doomed = 0;
+    unsigned more = 0;
 
-    tree_kill(set->proc_fd, mark_doomed, set);
+    list_each(at, next, &set->all) {
+        doomed += to_be_killed(container_of(at, struct execution, by_set));
+    }
+    if (doomed > 0) {
+        tree_kill(set->proc_fd, mark_doomed, set);
+    }
     list_each(at, next, &set->all) {
         struct execution *e = container_of(at, struct execution, by_set);
 
         if (to_be_killed(e)) {
-            kill_check(e, now);
+            kill_check(e, clock_now_ms());
         }
     }
     list_each(at, next, &set->all) {
-        more |= container_of(at, struct execution, by_set)->killing;
+        more += container_of(at, struct execution, by_set)->killing;
     }
-    if (more) {
+    if (more > 0) {
         loop_arm(set->loop, &set->kill_timer, set->kill_pause_ms);
         set->kill_pause_ms += set->kill_pause_ms < KILL_MAX_PAUSE_MS ? set->kill_pause_ms : 0;
     }
@@ -240,10 +248,16 @@ void executions_kill_step(struct timer *timer)
 
 void execution_kill(struct execution *e)
 {
-    if (!e->killing) {
-        e->killing = true;
-        e->kill_until = clock_now_ms() + EXEC_KILL_GIVE_UP_MS;
-        e->set->kill_pause_ms = 1;
-        loop_arm(e->set->loop, &e->set->kill_timer, 0); /* together with others of this turn */
+    if (e->killing) {
+        return;
     }
+    e->killing = e->kill_waits = true;
+    e->kill_since = clock_now_ms();
+    e->set->kill_pause_ms = 1;
+    /* What is still in the group that the command has begun with dies at once: a bomb that forks faster
+     * than anybody looks has mostly that. */
+    if (e->state == EXECUTION_RUNNING && !e->ended) {
+        kill(-e->command, SIGKILL);
+    }
+    loop_arm(e->set->loop, &e->set->kill_timer, 0); /* together with others of this turn */
 }

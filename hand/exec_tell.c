@@ -73,7 +73,7 @@ static int tell_exit(struct execution *e, struct buffer *out)
 {
     size_t frame;
 
-    if (!e->settled || e->killing || e->told_exit) {
+    if (!e->settled || e->kill_waits || e->told_exit) {
         return 0;
     }
     frame = wire_begin_frame(out, WIRE_EXEC_EXIT, e->id);
@@ -93,7 +93,7 @@ int execution_tell(struct execution *e, struct buffer *out)
         return 0;
     }
     if (e->state == EXECUTION_FAILED) {
-        return e->killing || e->told_exit ? 0 : tell_failed(e, out);
+        return e->kill_waits || e->told_exit ? 0 : tell_failed(e, out);
     }
     if (e->state == EXECUTION_STARTING) {
         return 0;
