@@ -118,14 +118,17 @@ static int bind_socket(const char *path, struct error *err)
     return r < 0 ? error_set_errno(err, errno, "%s", path) : take_fd(&fd);
 }
 
-/* Tells who waits, and leaves the descriptor. */
-static void say(int ready_fd, const char *word, const char *text)
+/* Tells who waits, and leaves the descriptor. -1 where nobody waits any more. */
+static int say(int ready_fd, const char *word, const char *text)
 {
+    int r;
+
     if (ready_fd < 0) {
-        return;
+        return 0;
     }
-    dprintf(ready_fd, "%s%s\n", word, text);
+    r = dprintf(ready_fd, "%s%s\n", word, text);
     close(ready_fd);
+    return r < 0 ? -1 : 0;
 }
 
 static int start(const struct arguments *a, struct server **ret, struct error *err)
@@ -159,10 +162,12 @@ static int serve(const struct arguments *a)
 
     if (start(a, &server, &err) < 0) {
         fprintf(stderr, "hand: %s\n", err.message);
-        say(a->ready_fd, "error: ", err.message);
+        (void)say(a->ready_fd, "error: ", err.message);
         return EXIT_FAILURE;
     }
-    say(a->ready_fd, "ready", "");
+    if (say(a->ready_fd, "ready", "") < 0) {
+        return EXIT_FAILURE; /* who asked for a sandbox has died: nobody knows of this one */
+    }
     server_run(server);
     return EXIT_SUCCESS;
 }

@@ -29,6 +29,7 @@ static void prepare(void)
             128 * 1024); /* set, so that it does not grow: large blocks go back at once */
     setenv("UV_THREADPOOL_SIZE", THREADS, 1);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit of ours on a file's size is EFBIG for one caller, not our end */
     umask(0); /* modes of new files are the caller's, and the kernel has applied its mask */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;

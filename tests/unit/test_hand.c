@@ -718,6 +718,30 @@ START_TEST(what_it_cannot_do_is_said_on_the_ready_pipe)
 }
 END_TEST
 
+/* Or it would stay, and nobody would know of it. */
+START_TEST(it_ends_when_nobody_waits_for_its_readiness)
+{
+    int ends[2];
+    int status;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    close(ends[0]);
+    pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 9);
+        execl(getenv("HANDSFS_HAND"), "hand", "serve", "--workdir", "/tmp", "--socket",
+              "/tmp/test-hand.unheard", "--ready-fd", "9", (char *)NULL);
+        _exit(126);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    unlink("/tmp/test-hand.unheard");
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 1);
+}
+END_TEST
+
 UNIT_SUITE(hand)
 {
     setenv("HANDSFS_HAND_TEST", "old", 1);
@@ -751,4 +775,5 @@ UNIT_SUITE(hand)
     tcase_add_test(tcase, a_host_that_comes_twice_takes_over);
     tcase_add_test(tcase, it_says_how_it_is_used_and_its_version);
     tcase_add_test(tcase, what_it_cannot_do_is_said_on_the_ready_pipe);
+    tcase_add_test(tcase, it_ends_when_nobody_waits_for_its_readiness);
 }
