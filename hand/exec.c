@@ -407,7 +407,7 @@ static void mark_everything(struct process_list *list, void *arg)
 
 void executions_kill_all(struct executions *set)
 {
-    for (unsigned i = 0; i < 8 && tree_kill(set->proc_fd, mark_everything, NULL); i++) {
+    for (unsigned i = 0; i < 8 && tree_kill(set->proc_fd, mark_everything, NULL, true); i++) {
         usleep(1000U << i);
     }
 }

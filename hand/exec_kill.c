@@ -221,14 +221,19 @@ static void kill_check(struct execution *e, uint64_t now)
 void executions_kill_step(struct timer *timer)
 {
     struct executions *set = container_of(timer, struct executions, kill_timer);
-    unsigned doomed = 0;
-    unsigned more = 0;
+    uint64_t now = clock_now_ms();
+    bool any = false;
+    bool late = false;
+    bool more = false;
 
     list_each(at, next, &set->all) {
-        doomed += to_be_killed(container_of(at, struct execution, by_set));
+        const struct execution *e = container_of(at, struct execution, by_set);
+
+        any |= to_be_killed(e);
+        late |= to_be_killed(e) && now - e->kill_since >= EXEC_KILL_TELL_MS / 2;
     }
-    if (doomed > 0) {
-        tree_kill(set->proc_fd, mark_doomed, set);
+    if (any) {
+        tree_kill(set->proc_fd, mark_doomed, set, late);
     }
     list_each(at, next, &set->all) {
         struct execution *e = container_of(at, struct execution, by_set);
@@ -238,9 +243,9 @@ void executions_kill_step(struct timer *timer)
         }
     }
     list_each(at, next, &set->all) {
-        more += container_of(at, struct execution, by_set)->killing;
+        more |= container_of(at, struct execution, by_set)->killing;
     }
-    if (more > 0) {
+    if (more) {
         loop_arm(set->loop, &set->kill_timer, set->kill_pause_ms);
         set->kill_pause_ms += set->kill_pause_ms < KILL_MAX_PAUSE_MS ? set->kill_pause_ms : 0;
     }

@@ -60,6 +60,7 @@ static int process_parse(const char *line, struct process *ret)
     ret->start = start;
     /* The first thread may have ended before the others: a zombie to look at, and yet it runs. */
     ret->dead = (state == 'Z' || state == 'X') && threads <= 1;
+    ret->stopped = state == 'T';
     ret->owner = NULL;
     return 0;
 }
@@ -230,7 +231,7 @@ static void signal_all(int proc_fd, const struct process_list *list, int signal)
     for (size_t i = 0; i < list->count; i++) {
         const struct process *p = &list->at[i];
 
-        if (p->owner == NULL || p->dead || p->pid == self) {
+        if (p->owner == NULL || p->dead || p->pid == self || (signal == SIGSTOP && p->stopped)) {
             continue;
         }
         if (p->group != last) {
@@ -259,14 +260,16 @@ static bool grew(const struct process_list *before, const struct process_list *n
     return false;
 }
 
-bool tree_kill(int proc_fd, tree_mark mark, void *arg)
+bool tree_kill(int proc_fd, tree_mark mark, void *arg, bool force)
 {
     struct process_list before = {NULL, 0, 0};
     struct process_list now = {NULL, 0, 0};
     uint64_t end = clock_now_ms() + TREE_MAX_MS;
+    bool still = false;
     bool any = false;
 
-    for (int pass = 0; pass < TREE_MAX_PASSES && clock_now_ms() <= end; pass++) {
+    /* Two looks at least, or what stands still would never be seen to. */
+    for (int pass = 0; pass < 2 || (pass < TREE_MAX_PASSES && clock_now_ms() <= end); pass++) {
         struct process_list swap = before;
 
         before = now;
@@ -276,13 +279,16 @@ bool tree_kill(int proc_fd, tree_mark mark, void *arg)
             break;
         }
         mark(&now, arg);
-        if (!grew(&before, &now)) {
+        still = !grew(&before, &now);
+        if (still) {
             break;
         }
         any = true;
         signal_all(proc_fd, &now, SIGSTOP);
     }
-    signal_all(proc_fd, &now, SIGKILL);
+    if (still || force) {
+        signal_all(proc_fd, &now, SIGKILL);
+    }
     processes_release(&before);
     processes_release(&now);
     return any;

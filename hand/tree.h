@@ -16,6 +16,7 @@ struct process {
     pid_t pid, parent, group, session;
     uint64_t start;    /* with pid: this very process */
     bool dead;         /* a zombie with no thread alive */
+    bool stopped;
     const void *owner; /* whose tree it is in; NULL: of none that is looked for */
 };
 
@@ -42,8 +43,10 @@ size_t processes_of(const struct process_list *list, const void *owner);
 typedef void (*tree_mark)(struct process_list *list, void *arg);
 
 /* Stops all that `mark` gives an owner to until a look shows no more of them, then kills them all; never
- * this process. Whether there was any: to be repeated, with a pause for them to die. A look may miss a
- * process that forks and ends, forks and ends: only who waits for the children knows that none is left. */
-bool tree_kill(int proc_fd, tree_mark mark, void *arg) __attribute__((nonnull(2)));
+ * this process. Where they are too many to be stopped in TREE_MAX_MS none is killed yet, unless by force:
+ * those that stand still leave no room for new ones. Whether there was any: to be repeated, with a pause
+ * for them to die. A look may miss a process that forks and ends, forks and ends: only who waits for the
+ * children knows that none is left. */
+bool tree_kill(int proc_fd, tree_mark mark, void *arg, bool force) __attribute__((nonnull(2)));
 
 #endif

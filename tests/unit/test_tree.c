@@ -84,7 +84,7 @@ static void kill_below(pid_t pid, int ready)
     int status;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        tree_kill(proc, mark_children, &pid);
+        tree_kill(proc, mark_children, &pid, false);
         ck_assert_msg(clock_now_ms() < end, "something lives on");
         usleep(1000);
     }
