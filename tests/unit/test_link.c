@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -444,7 +445,10 @@ START_TEST(adopting_fails_what_waits_for_the_old_one_and_what_is_in_flight)
     start_getattr(&rig, "a", 0, &waiting);
     next = rig_sandbox(&rig, "sandbox-1"); /* the very same: nothing happens */
     link_adopt(rig.link, &next);
-    next = rig_sandbox(&rig, "sandbox-2"); /* while the first attempt is in the pool */
+    while (rig_connects(&rig) == 0) { /* the first attempt is made, and the loop has not heard of it */
+        poll(NULL, 0, 1);
+    }
+    next = rig_sandbox(&rig, "sandbox-2");
     link_adopt(rig.link, &next);
     RIG_UNTIL(&rig, waiting.times > 0);
     ck_assert_int_eq(waiting.err.code, ERROR_SANDBOX_GONE);
