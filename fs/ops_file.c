@@ -295,9 +295,14 @@ void op_copy_file_range(fuse_req_t fuse, fuse_ino_t ino, off_t offset, struct fu
                         fuse_ino_t ino2 __attribute__((unused)), off_t offset2,
                         struct fuse_file_info *fi2, size_t size, int flags __attribute__((unused)))
 {
-    struct request *r = begin_open(fuse, ino, fi);
+    struct request *r;
     struct opened *to;
 
+    if (control_owns(ino)) {
+        fuse_reply_err(fuse, EXDEV); /* the kernel reads and writes then */
+        return;
+    }
+    r = begin_open(fuse, ino, fi);
     if (r == NULL) {
         return;
     }
