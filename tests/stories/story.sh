@@ -9,6 +9,9 @@
 # shellcheck source=tests/tap.sh
 . "$HANDSFS_SRCDIR/tests/tap.sh"
 
+# A story that runs make is not part of the make that runs the story.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+
 handsfs() { "$HANDSFS" "$@"; }
 
 story_begin()
