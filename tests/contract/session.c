@@ -13,6 +13,37 @@
 struct fixture fixture;
 struct session S;
 
+/* ---- What was handed to the test, and goes with its session ------------------------------------- */
+
+static struct {
+    void **items;
+    size_t count;
+} kept;
+
+static void keep(void *memory)
+{
+    kept.items = realloc(kept.items, (kept.count + 1) * sizeof *kept.items);
+    ck_assert_ptr_nonnull(kept.items);
+    kept.items[kept.count++] = memory;
+}
+
+/* Its memory stays where it is until then: also a later buffer_text() finds room. */
+static void keep_buffer(struct buffer *b)
+{
+    ck_assert_ptr_nonnull(buffer_text(b));
+    keep(b->data);
+}
+
+static void drop_kept(void)
+{
+    for (size_t i = 0; i < kept.count; i++) {
+        free(kept.items[i]);
+    }
+    free(kept.items);
+    kept.items = NULL;
+    kept.count = 0;
+}
+
 /* ---- The loop as a blocking call -------------------------------------------------------------- */
 
 static void wait_for(struct session *s, const bool *done)
@@ -103,6 +134,9 @@ void session_close(struct session *s, bool destroy)
     sandbox_release(&s->sandbox);
     sandbox_spec_release(&s->spec);
     *s = (struct session){0};
+    if (destroy) {
+        drop_kept();
+    }
 }
 
 void setup_session(void)
@@ -140,6 +174,7 @@ static void exec_done(void *arg, const struct error *err, struct execution_resul
     for (unsigned i = 0; i < 2; i++) {
         buffer_init(&w->run->result.out[i], result->out[i].limit);
         buffer_move(&w->run->result.out[i], &result->out[i]);
+        keep_buffer(&w->run->result.out[i]);
     }
 }
 
@@ -278,6 +313,7 @@ int session_read(struct session *s, const char *path, uint64_t limit, struct buf
     buffer_init(content, SIZE_MAX / 2);
     link_read_file(s->link, path, limit, 0, read_done, &w);
     wait_for(s, &w.done);
+    keep_buffer(content);
     return w.r;
 }
 

@@ -46,7 +46,8 @@ struct run {
     struct execution_result result;
 };
 
-/* `timeout_ms` 0: without a deadline (the test's own is libcheck's). The buffers live until the test ends. */
+/* `timeout_ms` 0: without a deadline (the test's own is libcheck's). The buffers live until the session is
+ * destroyed. */
 struct run session_exec(struct session *s, const char *command, uint64_t timeout_ms);
 struct run session_exec_request(struct session *s, const struct execution_request *request,
                                 const void *input, size_t length);
@@ -58,6 +59,7 @@ void session_exec_all(struct session *s, const char *const *commands, size_t cou
 /* The command's stdout, of a command that must succeed with exit code 0; NUL-terminated. */
 const char *session_output(struct session *s, const char *command);
 
+/* `content` is initialised, and released with the session. */
 int session_read(struct session *s, const char *path, uint64_t limit, struct buffer *content,
                  struct error *err);
 int session_write(struct session *s, const char *path, const void *data, size_t length,

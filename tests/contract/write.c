@@ -175,7 +175,6 @@ START_TEST(twenty_four_files_at_once_all_land)
             ck_assert_msg(files[i].code == ERROR_NONE, "%s", files[i].err.message);
             assert_ok(session_read(&S, paths[i], MAX_FILE_BYTES, &content, &err), err);
             assert_bytes(&content, files[i].data, files[i].length);
-            buffer_release(&content);
         }
     }
     ck_assert_str_eq(session_output(&S, "find many -type f ! -perm 644 -o -type d ! -perm 755"), "");

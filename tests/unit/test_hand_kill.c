@@ -73,7 +73,9 @@ static void run(const char *command)
 
 static bool said(const char *text)
 {
-    return o.out[0].length == strlen(text) && memcmp(o.out[0].data, text, o.out[0].length) == 0;
+    size_t length = strlen(text);
+
+    return o.out[0].length == length && (length == 0 || memcmp(o.out[0].data, text, length) == 0);
 }
 
 /* A file in the workdir appears. */
