@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fs/face.h"
+#include "fs/barrier.h"
 #include "fs/control.h"
 #include "fs/request.h"
 #include "fs/unmount.h"
@@ -22,6 +22,7 @@ static void refuse(struct fs *fs)
     struct request *r = TAILQ_FIRST(&fs->requests);
 
     fs->refusing = true;
+    barrier_stop_checks(fs);
     while (r != NULL) {
         struct request *next = TAILQ_NEXT(r, all);
 
@@ -94,7 +95,7 @@ static void nothing_left(struct deadline *deadline)
 {
     struct fs *fs = table_entry(deadline, struct fs, close_step);
 
-    if (!TAILQ_EMPTY(&fs->requests)) {
+    if (!TAILQ_EMPTY(&fs->requests) || !TAILQ_EMPTY(&fs->checks)) {
         return; /* more came; its answer brings us here again */
     }
     fs->stopping = true;
@@ -105,7 +106,7 @@ static void nothing_left(struct deadline *deadline)
 void close_check(struct fs *fs)
 {
     if (fs->closing && fs->refusing && !fs->flushing && fs->unmounter == NULL && !fs->stopping &&
-        TAILQ_EMPTY(&fs->requests)) {
+        TAILQ_EMPTY(&fs->requests) && TAILQ_EMPTY(&fs->checks)) {
         deadline_set(&fs->deadlines, &fs->close_step, 0, nothing_left);
     }
 }

@@ -21,6 +21,8 @@
 struct request;
 struct unmounter;
 
+struct check;
+TAILQ_HEAD(check_list, check);
 TAILQ_HEAD(request_list, request);
 
 struct fs {
@@ -45,6 +47,7 @@ struct fs {
     struct table handles;
     uint64_t next_handle;
     struct request_list requests; /* not answered */
+    struct check_list checks;     /* of barriers, that run */
     struct deadlines deadlines;
     struct notifier *notifier;
     uint64_t generation; /* goes up whenever all that was given to the kernel is called back */
@@ -72,6 +75,11 @@ double fs_ttl(const struct fs *fs, uint64_t generation);
 
 /* The rules with the sandbox's user as far as it is known. */
 const struct attr_rules *fs_rules(struct fs *fs);
+
+/* Adds to a job that the kernel drops what it believes of an open file and asks anew. 0, or -1 out of
+ * memory. */
+int fs_refresh(const struct fs *fs, struct notify_job *job, enum notify_kind kind,
+               const struct node *node);
 
 /* fs/init.c */
 void init_session(struct fs *fs);                            /* before the first request */

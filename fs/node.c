@@ -528,12 +528,20 @@ static bool same_time(const struct wire_time *a, const struct wire_time *b)
     return a->seconds == b->seconds && a->nanoseconds == b->nanoseconds;
 }
 
+void node_wrote(struct node *node, const struct wire_attr *attr)
+{
+    node->given = (struct node_print){attr->size, attr->mtime, attr->ctime};
+    node->given_ms = 0;
+}
+
+bool node_changed(const struct node *node, const struct wire_attr *attr)
+{
+    return node->given.size != attr->size || !same_time(&node->given.mtime, &attr->mtime) ||
+           !same_time(&node->given.ctime, &attr->ctime);
+}
+
 bool node_differs(const struct node *node, const struct wire_attr *attr, uint64_t now_ms,
                   uint64_t ttl_ms)
 {
-    if (node->given_ms == 0 || now_ms > node->given_ms + ttl_ms) {
-        return false;
-    }
-    return node->given.size != attr->size || !same_time(&node->given.mtime, &attr->mtime) ||
-           !same_time(&node->given.ctime, &attr->ctime);
+    return node->given_ms != 0 && now_ms <= node->given_ms + ttl_ms && node_changed(node, attr);
 }

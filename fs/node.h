@@ -55,9 +55,8 @@ struct node {
     unsigned name_count;
     TAILQ_HEAD(node_names, node_name) names; /* the one met last first */
     LIST_HEAD(, opened) handles;   /* open ones; kept by fs/opened.c */
-    /* What the kernel was last given, for as long as it may believe it. */
-    uint64_t given_ms; /* when; 0 for nothing */
-    struct node_print given;
+    struct node_print given; /* how it was when something of it last went to the kernel */
+    uint64_t given_ms;       /* when the kernel was given attributes; 0: it believes none */
     bool is_recent;
     TAILQ_ENTRY(node) recent; /* in nodes.recent, while is_recent */
 };
@@ -129,6 +128,12 @@ int node_depth(const struct node *node, unsigned *ret_least, unsigned *ret_most)
 /* The kernel is given these attributes now (a time of sandbox/clock.h). */
 void node_given(struct nodes *nodes, struct node *node, const struct wire_attr *attr, uint64_t now_ms)
     __attribute__((nonnull));
+
+/* The file was changed through the mount and is so now; the kernel knows that what it was given is over. */
+void node_wrote(struct node *node, const struct wire_attr *attr) __attribute__((nonnull));
+
+/* Whether size or times are others than when this node was last given or written. */
+bool node_changed(const struct node *node, const struct wire_attr *attr) __attribute__((nonnull));
 
 /* Whether the kernel may believe something of the file's content that `attr` does not say, when what it
  * was given counts for `ttl_ms`. */

@@ -3,6 +3,7 @@
 #include "fs/notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <pthread.h>
@@ -10,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #include "sandbox/log.h"
 
 #define NOTIFY_INC_EPOCH 8 /* FUSE_NOTIFY_INC_EPOCH of Linux 6.16 */
-#define NOTIFY_LOOK_BACK 16
 
 struct item {
     enum notify_kind kind;
@@ -39,7 +40,6 @@ struct notifier {
     pthread_cond_t work;
     struct job_list waiting;  /* protected by lock */
     struct job_list finished; /* protected by lock */
-    struct notify_job *merged; /* protected by lock: in `waiting`, takes more items */
     bool stop;                /* protected by lock */
     bool ended;               /* protected by lock: the thread does nothing more */
     atomic_bool knows_names;
@@ -73,11 +73,8 @@ int notify_job_add(struct notify_job *job, enum notify_kind kind, uint64_t node,
         job->items = items;
         job->room = room;
     }
-    if (name != NULL) {
-        item.name = strdup(name);
-        if (item.name == NULL) {
-            return -1;
-        }
+    if (name != NULL && (item.name = strdup(name)) == NULL) {
+        return -1;
     }
     job->items[job->count++] = item;
     return 0;
@@ -108,6 +105,16 @@ static int send_epoch(struct fuse_session *session)
     return n < 0 ? -errno : 0;
 }
 
+static int ask_attr(const char *path)
+{
+    struct statx st;
+
+    return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                 STATX_SIZE, &st) < 0
+               ? -errno
+               : 0;
+}
+
 static void send_item(struct notifier *notifier, const struct item *item)
 {
     struct fuse_session *session = notifier->session;
@@ -135,6 +142,9 @@ static void send_item(struct notifier *notifier, const struct item *item)
             r = fuse_lowlevel_notify_inval_entry(session, item->node, item->name,
                                                  strlen(item->name));
         }
+        break;
+    case NOTIFY_STAT:
+        r = ask_attr(item->name);
         break;
     }
     if (r < 0 && r != -ENOENT) {
@@ -168,9 +178,6 @@ static void *run(void *arg)
             break;
         }
         STAILQ_REMOVE_HEAD(&notifier->waiting, entry);
-        if (job == notifier->merged) {
-            notifier->merged = NULL;
-        }
         pthread_mutex_unlock(&notifier->lock);
         for (size_t i = 0; i < job->count && !must_stop(notifier); i++) {
             send_item(notifier, &job->items[i]);
@@ -271,7 +278,6 @@ void notifier_submit(struct notifier *notifier, struct notify_job *job)
 {
     pthread_mutex_lock(&notifier->lock);
     STAILQ_INSERT_TAIL(&notifier->waiting, job, entry);
-    notifier->merged = NULL; /* what comes later stays behind this */
     pthread_cond_signal(&notifier->work);
     pthread_mutex_unlock(&notifier->lock);
 }
@@ -294,38 +300,4 @@ void notifier_ask(struct notifier *notifier)
     } else if (job != NULL) {
         notify_job_free(job);
     }
-}
-
-/* Whether one of the last items says the same already. */
-static bool says_already(const struct notify_job *job, uint64_t node)
-{
-    size_t from = job->count > NOTIFY_LOOK_BACK ? job->count - NOTIFY_LOOK_BACK : 0;
-
-    for (size_t i = from; i < job->count; i++) {
-        if (job->items[i].node == node) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void notifier_attr(struct notifier *notifier, uint64_t node)
-{
-    struct notify_job *fresh = NULL;
-
-    pthread_mutex_lock(&notifier->lock);
-    if (notifier->merged == NULL) {
-        fresh = notify_job_new(nobody, NULL);
-        notifier->merged = fresh;
-    }
-    if (notifier->merged != NULL && notifier->merged->count < NOTIFY_MAX_MERGED &&
-        !says_already(notifier->merged, node) &&
-        notify_job_add(notifier->merged, NOTIFY_ATTR, node, NULL) < 0) {
-        log_trace("out of memory for a notification");
-    }
-    if (fresh != NULL) {
-        STAILQ_INSERT_TAIL(&notifier->waiting, fresh, entry);
-        pthread_cond_signal(&notifier->work);
-    }
-    pthread_mutex_unlock(&notifier->lock);
 }

@@ -73,7 +73,7 @@ static void tell_first(struct request *r)
     struct fs *fs = r->fs;
     struct notify_job *job = notify_job_new(open_told, r);
 
-    if (job == NULL || notify_job_add(job, NOTIFY_ATTR, r->node->id, NULL) < 0) {
+    if (job == NULL || fs_refresh(fs, job, NOTIFY_ATTR, r->node) < 0) {
         if (job != NULL) {
             notify_job_free(job);
         }
@@ -189,10 +189,8 @@ static void write_done(struct request *r, const struct wire_reply *reply)
         answer_errno(r, EIO);
         return;
     }
-    not_given(r->node);
-    if (reply->offset != r->offset) { /* it was appended behind what somebody inside appended */
-        notifier_attr(r->fs->notifier, r->node->id);
-    }
+    /* Where it was appended behind what somebody inside appended, the kernel finds out as it asks. */
+    node_wrote(r->node, &reply->attr);
     answer_count(r, (size_t)reply->size);
 }
 
@@ -210,9 +208,8 @@ void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *data, size_t size, of
         return;
     }
     r->size = size < WIRE_MAX_DATA ? size : WIRE_MAX_DATA; /* a short write goes on */
-    r->offset = (uint64_t)offset;
     r->wire.op = WIRE_WRITE;
-    r->wire.offset = r->offset;
+    r->wire.offset = (uint64_t)offset;
     r->wire.limit = r->fs->options.max_file_size;
     r->wire.data = (struct wire_text){data, r->size}; /* encoded before this returns */
     request_send(r, write_done);

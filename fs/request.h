@@ -40,7 +40,6 @@ struct request {
     /* the operation's own */
     int flags;
     size_t size;
-    uint64_t offset;
     struct notify_job *job; /* that it waits for */
     struct control_file *control;
     struct opened *opened;

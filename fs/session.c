@@ -49,6 +49,27 @@ struct fs_counts fs_counts(const struct fs *fs)
     return counts;
 }
 
+int fs_refresh(const struct fs *fs, struct notify_job *job, enum notify_kind kind,
+               const struct node *node)
+{
+    cleanup_buffer struct buffer path = BUFFER_INIT(WIRE_MAX_PATH);
+    cleanup_buffer struct buffer full = BUFFER_INIT(2 * WIRE_MAX_PATH);
+    uint64_t serial;
+
+    if (notify_job_add(job, kind, node->id, NULL) < 0) {
+        return -1;
+    }
+    if (node_path(node, &path, &serial) < 0) {
+        return 0; /* no name leads to it any more */
+    }
+    return buffer_printf(&full, "%s/", fs->mountpoint) < 0 ||
+                   buffer_append(&full, path.data, path.length) < 0 ||
+                   buffer_text(&full) == NULL ||
+                   notify_job_add(job, NOTIFY_STAT, node->id, (const char *)full.data) < 0
+               ? -1
+               : 0;
+}
+
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
 static void end(struct fs *fs)
@@ -216,6 +237,7 @@ int fs_open(struct fs **ret, uv_loop_t *loop, struct link *link, const char *mou
     fs->on_end = ended;
     fs->on_end_arg = arg;
     TAILQ_INIT(&fs->requests);
+    TAILQ_INIT(&fs->checks);
     if (build(fs, mountpoint, source, err) < 0 || mount_it(fs, err) < 0) {
         close_free(fs);
         return -1;

@@ -267,6 +267,22 @@ START_TEST(after_a_command_every_change_shows)
 }
 END_TEST
 
+START_TEST(an_open_file_has_its_new_size_after_a_command_that_cut_it)
+{
+    cleanup_fd int fd = -1;
+    char data[8] = "";
+
+    write_text(outer("a"), "long text");
+    fd = open(outer("a"), O_RDWR);
+    ck_assert_int_eq(pread(fd, data, 4, 0), 4);
+    write_text(inner("a"), "cut");
+    barrier_after();
+    ck_assert_int_eq(lseek(fd, 0, SEEK_END), 3);
+    ck_assert_int_eq(pread(fd, data, 8, 0), 3);
+    ck_assert_int_eq(pread(fd, data, 8, 4), 0);
+}
+END_TEST
+
 START_TEST(before_a_command_shared_memory_goes_inside)
 {
     cleanup_fd int fd = open(outer("a"), O_RDWR | O_CREAT, 0644);
@@ -466,6 +482,7 @@ UNIT_SUITE(mount)
     tcase_add_test(tcase, a_link_that_stays_works);
     tcase_add_test(tcase, a_directory_moved_inside_does_not_take_its_links_out);
     tcase_add_test(tcase, after_a_command_every_change_shows);
+    tcase_add_test(tcase, an_open_file_has_its_new_size_after_a_command_that_cut_it);
     tcase_add_test(tcase, before_a_command_shared_memory_goes_inside);
     tcase_add_test(tcase, what_was_asked_before_a_command_is_not_believed_after_it);
     tcase_add_test(tcase, a_barrier_passes_in_time_while_the_sandbox_is_silent);
