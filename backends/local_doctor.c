@@ -103,8 +103,11 @@ static void check_namespaces(const struct doctor *d, char *bwrap)
     }
     if (identity.range) {
         local_range_namespace(&userns_fd);
-        say(d, userns_fd >= 0, "a sandbox made by root has a range of users",
-            "chown inside will know one user only: give this system's own user namespace more ids");
+        d->report(d->arg, userns_fd >= 0 ? DOCTOR_OK : DOCTOR_OPTIONAL,
+                  "a sandbox made by root has a range of users",
+                  userns_fd >= 0 ? NULL
+                                 : "chown inside will know one user only: give this system's own user "
+                                   "namespace more ids");
     }
     local_arguments_base(&arguments, &identity, userns_fd);
     if (local_arguments_seal(&arguments, &sealed, &err) < 0) {

@@ -250,6 +250,7 @@ END_TEST
 START_TEST(a_full_disk_is_said_and_the_old_content_stays)
 {
     static uint8_t bytes[3u << 20];
+    cleanup_free char *before = strdup(getenv("HANDSFS_STATE_DIR"));
     char dir[] = "/tmp/handsfs-contract-XXXXXX";
     struct sandbox_spec spec;
     struct buffer content;
@@ -277,6 +278,7 @@ START_TEST(a_full_disk_is_said_and_the_old_content_stays)
     assert_text(content, "old");
     ck_assert_str_eq(session_output(&S, "ls -A"), "kept\none\ntwo\n");
     session_close(&S, true);
+    ck_assert_int_eq(setenv("HANDSFS_STATE_DIR", before, 1), 0);
     umount2(dir, MNT_DETACH);
     rmdir(dir);
 }
