@@ -257,8 +257,13 @@ START_TEST(a_full_disk_is_said_and_the_old_content_stays)
     struct error err = {0};
     int r;
 
+    const char *fork_mode = getenv("CK_FORK");
+
     if (geteuid() != 0 || strcmp(fixture.backend->name, "local") != 0) {
         return; /* needs a small disk below the workdir; other backends have their own row */
+    }
+    if (fork_mode != NULL && strcmp(fork_mode, "no") == 0) {
+        return; /* the mount namespace made here would stay with the rows that follow */
     }
     ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
     ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
