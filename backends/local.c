@@ -94,6 +94,15 @@ static int check_spec(const struct sandbox_spec *spec, struct error *err)
         return error_set(err, ERROR_BAD_REQUEST, 0,
                          "the local backend has no images (\"%.100s\" was asked for)", spec->image);
     }
+    if (spec->attach != NULL) {
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "the local backend attaches to no container (\"%.100s\" was asked for)",
+                         spec->attach);
+    }
+    if (spec->engine.count > 0) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "the local backend has no engine setting \"%.100s\"",
+                         spec->engine.entries[0]);
+    }
     if (local_identity_of(spec, &identity, err) < 0 || local_workdir_check(spec->workdir, err) < 0) {
         return -1;
     }

@@ -48,6 +48,15 @@ struct sandbox_spec {
     uint64_t memory_bytes; /* limits: 0 for none; one that the backend cannot give is refused */
     uint64_t cpu_millis;
     uint64_t pids;
+    char *attach;                /* work in this container, which somebody else made; or NULL */
+    struct env_list engine;      /* NAME=VALUE settings that one backend knows; others are refused */
+    struct sandbox_progress *progress; /* told of long work; may be NULL. Not owned, never copied */
+};
+
+/* Who wants to hear of long work (an image pull, a slow start). `text` is one short line in the present
+ * tense without control characters; it replaces the last one. Called from the thread that works. */
+struct sandbox_progress {
+    void (*say)(struct sandbox_progress *progress, const char *text);
 };
 
 void sandbox_spec_init(struct sandbox_spec *spec) __attribute__((nonnull));

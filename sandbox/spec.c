@@ -15,7 +15,9 @@ void sandbox_spec_release(struct sandbox_spec *spec)
     free(spec->image);
     free(spec->workdir);
     free(spec->user);
+    free(spec->attach);
     env_list_release(&spec->env);
+    env_list_release(&spec->engine);
     if (spec->cap_drop != NULL) {
         for (char **cap = spec->cap_drop; *cap != NULL; cap++) {
             free(*cap);
