@@ -41,6 +41,7 @@ struct docker_request {
     uint64_t deadline_ms;
     size_t limit;               /* as in http_request */
     int (*sink)(void *arg, const void *data, size_t length, struct error *err);
+    bool (*cancelled)(void *arg); /* as in http_request, sink too */
     void *arg;
 };
 

@@ -7,7 +7,7 @@
  *     docker_archive.c    files put in and looked at without running anything inside
  *     docker_user.c       a USER of an image, as numbers
  *     docker_connect.c    the way to the hand: the fast lane and the relay
- *     docker_image.c      images: inspected, pulled
+ *     docker_image.c      images: inspected, pulled (docker_pull.c, docker_auth.c)
  *     docker_attach.c     containers that somebody else made
  *     docker_status.c, docker_doctor.c
  *
@@ -135,11 +135,13 @@ struct docker_image {
 void docker_image_release(struct docker_image *image) __attribute__((nonnull));
 #define cleanup_image __attribute__((cleanup(docker_image_release)))
 
-/* Inspects the image, pulls it where the settings say so, and tells `progress` (may be NULL) of that.
- * ERROR_NO_SUCH_FILE where there is none and none is to be had, with a message that says why and names it. */
+/* Inspects the image, pulls it where the settings say so, and tells `progress` (may be NULL) of that. A pull has bounds
+ * of its own (docker_pull.h), and *deadline_ms is moved on by the time that it took.
+ * ERROR_BAD_REQUEST where there is no such image and none is to be had, with the engine's sentence that says why; also
+ * for a text that names no image. ERROR_NO_ANSWER, ERROR_ERRNO (ENOSPC) as docker_refused(). */
 int docker_image_ensure(struct docker_engine *engine, const char *image, const struct docker_settings *settings,
-                        uint64_t deadline_ms, struct sandbox_progress *progress, struct docker_image *ret,
-                        struct error *err) __attribute__((nonnull(1, 2, 3, 6, 7), warn_unused_result));
+                        uint64_t *deadline_ms, struct sandbox_progress *progress, struct docker_image *ret,
+                        struct error *err) __attribute__((nonnull(1, 2, 3, 4, 6, 7), warn_unused_result));
 
 /* ---- Files without a program inside (docker_archive.c) ---- */
 
