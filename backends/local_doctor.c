@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/hand_program.h"
 #include "backends/local_bwrap.h"
 #include "backends/local_cgroup.h"
 #include "backends/local_programs.h"
@@ -135,7 +136,7 @@ static void check_hand(const struct doctor *d)
     struct error err = {0};
     char what[ERROR_MESSAGE_MAX];
 
-    if (local_find_hand(&path, &err) < 0) {
+    if (hand_program_find(&path, &err) < 0) {
         say(d, false, err.message, "install handsfs as a whole (make install), or set HANDSFS_HAND");
         return;
     }

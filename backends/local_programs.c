@@ -69,51 +69,6 @@ int local_find_bwrap(char **ret, struct error *err)
     return 0;
 }
 
-/* hand/hand beside this program's folder, as it lies in a build tree. */
-static char *hand_of_build_tree(void)
-{
-    char exe[PATH_MAX];
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    char *slash;
-
-    if (n <= 0) {
-        return NULL;
-    }
-    exe[n] = '\0';
-    slash = strrchr(exe, '/');
-    if (slash == NULL || slash == exe) {
-        return NULL;
-    }
-    *slash = '\0';
-    return snprintf(path, sizeof path, "%s/../hand/hand", exe) < PATH_MAX ? executable(path) : NULL;
-}
-
-int local_find_hand(char **ret, struct error *err)
-{
-    const char *given = getenv("HANDSFS_HAND");
-    char *found;
-
-    if (given != NULL && given[0] != '\0') {
-        found = executable(given);
-        if (found == NULL) {
-            return error_set(err, ERROR_IO, errno, "HANDSFS_HAND names no program: %.200s", given);
-        }
-        *ret = found;
-        return 0;
-    }
-    found = hand_of_build_tree();
-    if (found == NULL) {
-        found = executable(HANDSFS_LIBEXECDIR "/hand");
-    }
-    if (found == NULL) {
-        return error_set(err, ERROR_IO, ENOENT,
-                         "the hand is not installed in " HANDSFS_LIBEXECDIR " (HANDSFS_HAND may name it)");
-    }
-    *ret = found;
-    return 0;
-}
-
 /* Reads until the end, keeps what fits. -1 at the deadline. */
 static int drain(int fd, uint64_t deadline_ms, char *output, size_t size)
 {

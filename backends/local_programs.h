@@ -1,4 +1,4 @@
-/* The two programs that a local sandbox is made with. */
+/* The program that a local sandbox is made with, beside the hand. */
 #ifndef HANDSFS_BACKENDS_LOCAL_PROGRAMS_H
 #define HANDSFS_BACKENDS_LOCAL_PROGRAMS_H
 
@@ -9,10 +9,6 @@
 /* The absolute path of bubblewrap ($HANDSFS_BWRAP, else from PATH); to be freed. ERROR_IO with a message
  * that names the package. */
 int local_find_bwrap(char **ret, struct error *err) __attribute__((nonnull, warn_unused_result));
-
-/* The absolute path of the hand ($HANDSFS_HAND, else beside this program in a build tree, else where it was
- * installed); to be freed. ERROR_IO. */
-int local_find_hand(char **ret, struct error *err) __attribute__((nonnull, warn_unused_result));
 
 /* Runs a program to its end with no input and keeps the first bytes of all that it says, NUL-terminated. 0
  * where it exits with 0, else (or where it takes over `timeout_ms`, and is killed) -1. `argv[0]` is its path. */

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/hand_program.h"
 #include "backends/local_bwrap.h"
 #include "backends/local_programs.h"
 #include "backends/local_state.h"
@@ -408,7 +409,7 @@ int local_start(int session_fd, const char *directory, const struct local_record
     struct local_identity identity;
 
     local_arguments_init(&arguments);
-    if (local_find_bwrap(&bwrap, err) < 0 || local_find_hand(&hand, err) < 0 ||
+    if (local_find_bwrap(&bwrap, err) < 0 || hand_program_find(&hand, err) < 0 ||
         local_identity_of(&record->spec, &identity, err) < 0 ||
         start_open(&start, session_fd, record, err) < 0) {
         return -1;
