@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "hand/prepare.h"
 #include "hand/relay.h"
 #include "hand/server.h"
 #include "sandbox/cleanup.h"
@@ -19,12 +20,15 @@
 static const char help[] =
     "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M] [--linger-ms T]\n"
     "       hand connect --socket PATH\n"
+    "       hand prepare STEP...\n"
     "       hand version\n"
     "\n"
     "The hand is the program of handsfs inside a sandbox: it serves files and runs commands.\n"
     "\n"
     "  serve    serves until it gets SIGTERM; meant to be process 1 of the sandbox\n"
     "  connect  joins its standard input and output with the socket of one that serves\n"
+    "  prepare  does what stands before a start: make=MODE:UID:GID:PATH, publish=FROM:TO, cut-network,\n"
+    "           await=SOCKET\n"
     "\n"
     "  --workdir DIR   where commands start and what paths are relative to; made if it is missing\n"
     "  --listen-fd N   a Unix stream socket that is bound and does not listen yet; peers are taken\n"
@@ -183,10 +187,24 @@ static int connect_through(const struct arguments *a)
     return EXIT_SUCCESS;
 }
 
+static int prepare(int count, char **steps)
+{
+    struct error err;
+
+    if (prepare_run(count, steps, &err) < 0) {
+        fprintf(stderr, "hand: %s\n", err.message);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
 
+    if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
+        return prepare(argc - 2, argv + 2);
+    }
     if (parse(&a, argc, argv) < 0) {
         fputs(help, stderr);
         return 2;
