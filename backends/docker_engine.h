@@ -11,7 +11,7 @@
 #include "backends/http.h"
 
 #define DOCKER_OLDEST_API "1.40"
-#define DOCKER_NEWEST_API "1.43" /* the newest that we know; the lower of both sides' is spoken */
+#define DOCKER_NEWEST_API "1.44" /* the newest that we know; the lower of both sides' is spoken */
 
 struct docker_engine;
 
@@ -43,19 +43,21 @@ struct docker_request {
     int (*sink)(void *arg, const void *data, size_t length, struct error *err);
     bool (*cancelled)(void *arg); /* as in http_request, sink too */
     void *arg;
+    const char *want_header;    /* as in http_request */
 };
 
 struct docker_reply {
     long status;
     json_t *json;      /* the body where it is JSON (an object or array), else NULL */
     struct buffer body; /* the raw body */
+    struct buffer header; /* as in http_answer */
     char message[ERROR_MESSAGE_MAX]; /* the engine's own sentence of a status from 400 on, made printable; or "" */
 };
 void docker_reply_init(struct docker_reply *reply) __attribute__((nonnull));
 void docker_reply_release(struct docker_reply *reply) __attribute__((nonnull));
 #define cleanup_reply __attribute__((cleanup(docker_reply_release)))
 
-/* Every status is a reply. Errors as http_perform(); an answer that says JSON and is none: ERROR_NO_ANSWER. */
+/* Every status is a reply. Errors as http_perform(); an answer below 400 that says JSON and is none: ERROR_NO_ANSWER. */
 int docker_call(struct docker_engine *engine, const struct docker_request *request,
                 struct docker_reply *ret, struct error *err) __attribute__((nonnull, warn_unused_result));
 

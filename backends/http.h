@@ -54,12 +54,14 @@ struct http_request {
     /* May be NULL. Asked about every 200 ms while the exchange lasts; true ends it: ERROR_CANCELLED. */
     bool (*cancelled)(void *arg);
     void *arg;
+    const char *want_header;    /* the name of a header of the answer that is to be kept; may be NULL */
 };
 
 struct http_answer {
     long status;              /* 100..599 */
     struct buffer body;
     char content_type[128];   /* "" where there is none */
+    struct buffer header;     /* the value of the wanted one (buffer_text()); empty where there is none */
     uint64_t retry_after_ms;  /* from Retry-After in seconds; 0 where there is none */
 };
 void http_answer_init(struct http_answer *answer) __attribute__((nonnull));
