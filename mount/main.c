@@ -55,6 +55,24 @@ static int usage(const struct verb *verb, const char *why)
     return verb->failure == EXIT_EXEC_FAILED ? EXIT_EXEC_FAILED : EXIT_USAGE;
 }
 
+/* Puts the session's name in front of the words where it may be left out and is. */
+static int name_session(struct invocation *invocation, struct error *err)
+{
+    struct arguments *arguments = &invocation->arguments;
+
+    if (invocation->options.spec.attach == NULL || (invocation->verb->groups & OPTIONS_SPEC) == 0 ||
+        arguments->count + 1 != invocation->verb->min_words) {
+        return 0;
+    }
+    if (options_session_of_attach(&invocation->options, invocation->session, err) < 0) {
+        return -1;
+    }
+    memmove(arguments->words + 1, arguments->words, arguments->count * sizeof *arguments->words);
+    arguments->words[0] = invocation->session;
+    arguments->count++;
+    return 0;
+}
+
 static int run_verb(const struct verb *verb, int count, char **words)
 {
     struct invocation invocation = {.verb = verb};
@@ -72,6 +90,8 @@ static int run_verb(const struct verb *verb, int count, char **words)
     } else if (invocation.options.help) {
         help_verb(stdout, verb);
         r = EXIT_DONE;
+    } else if (name_session(&invocation, &err) < 0) {
+        r = usage(verb, err.message);
     } else if (invocation.arguments.count < verb->min_words) {
         r = usage(verb, "too few arguments");
     } else {

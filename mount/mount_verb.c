@@ -224,7 +224,7 @@ static int mount_run(struct invocation *invocation, struct error *err)
 const struct verb verb_mount = {
     .name = "mount",
     .summary = "mount a session's workspace on a directory",
-    .synopsis = "SESSION DIR [options]",
+    .synopsis = "SESSION DIR [options]\n       handsfs mount --attach CONTAINER [SESSION] DIR [options]",
     .text =
         "Makes the sandbox of SESSION where there is none, mounts its workspace on DIR, an empty "
         "directory\n"
@@ -236,11 +236,19 @@ const struct verb verb_mount = {
         "killed\n"
         "daemon left behind on DIR is cleaned up first. SIGTERM to the daemon unmounts.\n"
         "\n"
+        "With --attach the workspace is that of a running container which somebody else made (a dev "
+        "container,\n"
+        "a compose service); SESSION is the container's name where none is given. Nothing of it is "
+        "changed but\n"
+        "that a small program is put in, /.handsfs/hand.\n"
+        "\n"
         "mount(8) and fstab(5) know it as well: mount -t fuse.handsfs SESSION DIR -o "
         "network=full\n",
     .examples = "  mkdir ~/s1; handsfs mount s1 ~/s1\n"
                 "  handsfs mount s1 ~/s1 --network full --memory 2G\n"
-                "  handsfs mount s1 ~/s1 -o ro,op_timeout=5s\n",
+                "  handsfs mount s1 ~/s1 -o ro,op_timeout=5s\n"
+                "  handsfs mount s1 ~/s1 --backend docker --image debian:12\n"
+                "  handsfs mount --attach web ~/web --workdir /srv/app\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_SPEC | OPTIONS_MOUNT,
     .min_words = 2,
     .max_words = 2,

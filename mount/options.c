@@ -10,6 +10,10 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/units.h"
 
+#define ATTACH_BACKEND "docker" /* where containers of others are looked for */
+#define FULL_ID_LENGTH 64       /* of a container, in hexadecimal digits; */
+#define SHORT_ID_LENGTH 12      /* as people are shown it */
+
 enum option_kind {
     OPTION_TEXT,     /* char *; an empty one is refused */
     OPTION_FLAG,     /* bool */
@@ -20,6 +24,7 @@ enum option_kind {
     OPTION_CHOICE,   /* int, the place in `choices` */
     OPTION_ENV,
     OPTION_CAPS,
+    OPTION_SETTING,
     OPTION_LIST, /* -o itself */
 };
 
@@ -69,6 +74,10 @@ static const struct option_row rows[] = {
      "who commands run as, in numbers", false},
     {"cap-drop", 0, OPTION_CAPS, OPTIONS_SPEC, 0, NULL, "NAMES",
      "capabilities to take away, with : between them; ALL for all", false},
+    {"attach", 0, OPTION_TEXT, OPTIONS_SPEC, AT(spec.attach), NULL, "CONTAINER",
+     "work in this container, which somebody else made", false},
+    {"set", 0, OPTION_SETTING, OPTIONS_SPEC, 0, NULL, "NAME=VALUE",
+     "a setting that the backend knows; may be repeated", false},
 
     {"socket", 0, OPTION_TEXT, OPTIONS_MOUNT, AT(socket), NULL, "PATH",
      "the control socket (default: DIR.sock)", false},
@@ -109,6 +118,7 @@ static const struct option_row rows[] = {
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
+_Static_assert(ROWS <= 64, "a bit of `said` for each row");
 
 void options_init(struct options *options)
 {
@@ -302,6 +312,8 @@ static int set_row(struct options *options, const struct option_row *row, const 
         return add_env(options, value, groups, source, err);
     case OPTION_CAPS:
         return add_caps(&options->spec, value, err);
+    case OPTION_SETTING:
+        return env_list_set(&options->spec.engine, value, err);
     case OPTION_LIST:
         return options_read_list(options, value, err);
     }
@@ -344,6 +356,9 @@ int options_set(struct options *options, const char *name, const char *value, un
         return strncmp(err->message, row->name, strlen(row->name)) == 0
                    ? -1
                    : error_prefix(err, "%s", row->name);
+    }
+    if (source == OPTION_FROM_ARGUMENTS || source == OPTION_FROM_LIST) {
+        options->said |= UINT64_C(1) << (row - rows);
     }
     return 0;
 }
@@ -500,10 +515,75 @@ int options_read_arguments(struct options *options, int count, char **words, uns
 
 /* ---- What becomes of them ------------------------------------------------------------------- */
 
+int options_session_of_attach(const struct options *options, char ret[MAX_SESSION_NAME + 1],
+                              struct error *err)
+{
+    const char *container = options->spec.attach != NULL ? options->spec.attach : "";
+    size_t length = strlen(container);
+    struct error why = {0};
+
+    if (length == FULL_ID_LENGTH && strspn(container, "0123456789abcdef") == length) {
+        length = SHORT_ID_LENGTH;
+    }
+    snprintf(ret, MAX_SESSION_NAME + 1, "%.*s", (int)(length > MAX_SESSION_NAME ? 0 : length),
+             container);
+    if (session_name_check(ret, &why) < 0) {
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "\"%.80s\" cannot be the session's name, too: give the session one",
+                         container);
+    }
+    return 0;
+}
+
+static bool is_said(const struct options *options, const char *name)
+{
+    return (options->said >> (find_row(name) - rows) & 1) != 0;
+}
+
+/* A container that is there already is taken as it is. Defaults of files and the environment are for those that
+ * are made; what is asked for in this very call and cannot be had is an error. */
+static int settle_attach(struct options *options, struct error *err)
+{
+    static const char *const of_made_ones[] = {"image", "network",        "memory",   "cpus",
+                                               "pids",  "read-only-root", "cap-drop", NULL};
+    struct sandbox_spec *spec = &options->spec;
+
+    for (const char *const *name = of_made_ones; *name != NULL; name++) {
+        if (is_said(options, *name)) {
+            return error_set(err, ERROR_BAD_REQUEST, 0,
+                             "--%s does not go with --attach: the container is there already and is "
+                             "taken as it is",
+                             *name);
+        }
+    }
+    if (!is_said(options, "backend")) {
+        char *backend = strdup(ATTACH_BACKEND);
+
+        if (backend == NULL) {
+            return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
+        }
+        free(options->backend);
+        options->backend = backend;
+    }
+    free(take_ptr(spec->image));
+    for (char **cap = spec->cap_drop; cap != NULL && *cap != NULL; cap++) {
+        free(*cap);
+    }
+    free(take_ptr(spec->cap_drop));
+    spec->memory_bytes = spec->cpu_millis = spec->pids = 0;
+    spec->read_only_root = false;
+    options->network = NETWORK_NONE;
+    return 0;
+}
+
 int options_spec(struct options *options, const char *session, struct error *err)
 {
-    char *copy = strdup(session);
+    char *copy;
 
+    if (options->spec.attach != NULL && settle_attach(options, err) < 0) {
+        return -1;
+    }
+    copy = strdup(session);
     if (copy == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }

@@ -30,6 +30,7 @@ enum option_group {
 
 struct options {
     struct sandbox_spec spec; /* the session is left out; `network` stands below */
+    uint64_t said;            /* rows of the table, by their bit, that are this call's: said on its command line */
     int network;              /* enum network_mode */
     char *backend;            /* NULL: whatever the registry thinks best */
     char *socket;
@@ -101,7 +102,14 @@ int options_read_arguments(struct options *options, int count, char **words, uns
                            size_t max_words, bool takes_command, struct arguments *ret,
                            struct error *err) __attribute__((nonnull, warn_unused_result));
 
-/* Makes the specification complete for `session` and checks it. */
+/* The session's name where none was given: with --attach it is the container's (12 digits of a full id).
+ * ERROR_BAD_REQUEST where that is no session's name. */
+int options_session_of_attach(const struct options *options, char ret[MAX_SESSION_NAME + 1],
+                              struct error *err) __attribute__((nonnull, warn_unused_result));
+
+/* Makes the specification complete for `session` and checks it. With --attach the backend is docker unless
+ * this call says another, what a container is made from is refused where this call says it, and forgotten
+ * where it is a default. */
 int options_spec(struct options *options, const char *session, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 

@@ -26,7 +26,7 @@ static int provision_run(struct invocation *invocation, struct error *err)
 const struct verb verb_provision = {
     .name = "provision",
     .summary = "make a session's sandbox where there is none",
-    .synopsis = "SESSION [options]",
+    .synopsis = "SESSION [options]\n       handsfs provision --attach CONTAINER [SESSION] [options]",
     .text = "Makes the sandbox of SESSION, unless it runs already: then nothing is changed, and "
             "one that was\n"
             "made with another image, workdir or network is an error. Live mounts of the session "
@@ -36,7 +36,8 @@ const struct verb verb_provision = {
             "A session's name is 1 to 63 letters, digits, \".\", \"_\" and \"-\", a letter or "
             "digit first.\n",
     .examples = "  handsfs provision s1 --network full --env LANG=C.UTF-8\n"
-                "  handsfs provision s1 --json\n",
+                "  handsfs provision s1 --json\n"
+                "  handsfs provision s1 --backend docker --image debian:12 --set pull=always\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_SPEC | OPTIONS_JSON,
     .min_words = 1,
     .max_words = 1,

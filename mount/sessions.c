@@ -1,10 +1,12 @@
 /* How verbs find who serves a session, and how a session's mounts are told about its next sandbox. */
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "backends/registry.h"
 #include "exec/client.h"
+#include "mount/progress.h"
 #include "mount/verbs.h"
 #include "sandbox/clock.h"
 #include "sandbox/log.h"
@@ -75,13 +77,20 @@ int verb_provision_session(struct options *options, const char *session, struct 
                            struct error *err)
 {
     const struct backend *backend = NULL;
+    struct progress progress;
+    int r;
 
     if (options_spec(options, session, err) < 0 ||
-        backend_find(options->backend, &backend, err) < 0 ||
-        sandbox_provision(backend, &options->spec, clock_now_ms() + PROVISION_TIMEOUT_MS, ret,
-                          err) < 0) {
+        backend_find(options->backend, &backend, err) < 0) {
         return -1;
     }
-    tell_mounts(session, backend->name, NULL);
-    return 0;
+    progress_begin(&progress, STDERR_FILENO);
+    options->spec.progress = &progress.sandbox;
+    r = sandbox_provision(backend, &options->spec, clock_now_ms() + PROVISION_TIMEOUT_MS, ret, err);
+    options->spec.progress = NULL; /* a daemon takes the options over and has no terminal */
+    progress_end(&progress);
+    if (r == 0) {
+        tell_mounts(session, backend->name, NULL);
+    }
+    return r;
 }

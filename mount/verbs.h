@@ -21,7 +21,7 @@ enum {
 };
 
 /* How long verbs wait, in milliseconds. */
-#define PROVISION_TIMEOUT_MS (5 * 60 * 1000)
+#define PROVISION_TIMEOUT_MS (5 * 60 * 1000) /* an image's pull has bounds of its own */
 #define ATTACH_TIMEOUT_MS (30 * 1000)
 #define DESTROY_TIMEOUT_MS (60 * 1000)
 #define SOCKET_TIMEOUT_MS (5 * 1000) /* to connect to a mount's daemon on this very machine */
@@ -32,6 +32,7 @@ struct invocation {
     const struct verb *verb;
     struct options options;
     struct arguments arguments;
+    char session[MAX_SESSION_NAME + 1]; /* where it has the container's name (--attach) */
 };
 
 struct verb {
@@ -41,7 +42,7 @@ struct verb {
     const char *text;     /* `handsfs VERB --help`: what it does, ending in a newline */
     const char *examples; /* lines, each starting with two blanks */
     unsigned groups;      /* enum option_group */
-    size_t min_words, max_words;
+    size_t min_words, max_words; /* with --attach the first one, the session, may be left out */
     bool takes_command;
     int failure; /* the exit code when handsfs itself fails */
     /* Is expected to return the exit code, or -1 with `err` set: main.c says why and exits `failure`. */

@@ -37,7 +37,8 @@ int sandbox_provision(const struct backend *backend, const struct sandbox_spec *
 {
     int r;
 
-    assert(spec->session != NULL && spec->workdir != NULL); /* a checked spec */
+    assert(spec->session != NULL); /* a checked spec */
+    assert(spec->workdir != NULL || spec->attach != NULL);
     r = backend->ops->provision(spec, deadline_ms, ret, err);
     if (r == 0) {
         check_handle(ret, backend, spec->session);

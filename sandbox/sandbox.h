@@ -39,7 +39,8 @@ void env_list_release(struct env_list *list) __attribute__((nonnull));
 struct sandbox_spec {
     char *session; /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most MAX_SESSION_NAME bytes */
     char *image;   /* NULL where the backend has none */
-    char *workdir; /* absolute and clean; DEFAULT_WORKDIR where none was given */
+    char *workdir; /* absolute and clean; DEFAULT_WORKDIR where none was given, but NULL with `attach`: then
+                      it is the container's own */
     enum network_mode network;
     struct env_list env;   /* bound at creation, never compared */
     bool read_only_root;   /* all but the workdir and /tmp */

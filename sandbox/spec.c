@@ -56,10 +56,12 @@ static bool is_below(const char *path, const char *prefix)
 }
 
 /* A workdir is absolute, clean (no empty, "." or ".." component, no "/" at the end) and not one of the
- * places that a sandbox needs for itself. */
-static int workdir_check(const char *workdir, struct error *err)
+ * places that a sandbox needs for itself. A container that somebody else made has its workdir where they want
+ * it, but never in the kernel's file systems. */
+static int workdir_check(const char *workdir, bool attach, struct error *err)
 {
-    static const char *const taken[] = {"/tmp", "/proc", "/dev", "/sys", "/usr", "/etc", "/run/handsfs"};
+    static const char *const taken[] = {"/proc", "/dev", "/sys", "/tmp", "/usr", "/etc", "/run/handsfs"};
+    size_t count = attach ? 3 : sizeof taken / sizeof taken[0];
     const char *p = workdir;
 
     if (*p != '/' || strlen(workdir) > 1024) {
@@ -75,7 +77,7 @@ static int workdir_check(const char *workdir, struct error *err)
         }
         p += length;
     }
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (is_below(workdir, taken[i])) {
             return error_set(err, ERROR_BAD_REQUEST, 0, "workdir \"%s\" lies in %s", workdir, taken[i]);
         }
@@ -88,6 +90,9 @@ int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
     if (session_name_check(spec->session != NULL ? spec->session : "", err) < 0) {
         return -1;
     }
+    if (spec->attach != NULL && (spec->workdir == NULL || spec->workdir[0] == '\0')) {
+        return 0; /* the container has one of its own */
+    }
     if (spec->workdir == NULL || spec->workdir[0] == '\0') {
         char *workdir = strdup(DEFAULT_WORKDIR);
 
@@ -97,7 +102,7 @@ int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
         free(spec->workdir);
         spec->workdir = workdir;
     }
-    return workdir_check(spec->workdir, err);
+    return workdir_check(spec->workdir, spec->attach != NULL, err);
 }
 
 /* The length of the name before "=", or 0 where it is not [A-Za-z_][A-Za-z0-9_]*. */

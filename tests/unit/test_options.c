@@ -274,6 +274,92 @@ START_TEST(a_wrong_variable_is_named)
 }
 END_TEST
 
+START_TEST(settings_of_the_backend_add_up)
+{
+    struct arguments arguments;
+
+    config("set = pull=never\n", 0);
+    ck_assert_int_eq(options_read_list(&options, "set=platform=linux/arm64", &err), 0);
+    ck_assert_int_eq(
+        read_words("s1 /d --set pull=always", MOUNT_GROUPS, 2, false, &arguments), 0);
+    free(arguments.words);
+    ck_assert_uint_eq(options.spec.engine.count, 2);
+    ck_assert_str_eq(options.spec.engine.entries[0], "pull=always");
+    ck_assert_str_eq(options.spec.engine.entries[1], "platform=linux/arm64");
+    ck_assert_int_eq(options_set(&options, "set", "pull", ALL, OPTION_FROM_FILE, &err), -1);
+}
+END_TEST
+
+START_TEST(a_container_of_somebody_else_is_one_of_docker)
+{
+    struct arguments arguments;
+
+    config("backend = local\n", 0);
+    ck_assert_int_eq(read_words("s1 /d --attach web", MOUNT_GROUPS, 2, false, &arguments), 0);
+    free(arguments.words);
+    ck_assert_int_eq(options_spec(&options, "s1", &err), 0);
+    ck_assert_str_eq(options.spec.attach, "web");
+    ck_assert_str_eq(options.backend, "docker");
+    ck_assert_ptr_null(options.spec.workdir);
+}
+END_TEST
+
+START_TEST(a_backend_that_this_call_names_is_kept_with_attach)
+{
+    ck_assert_int_eq(options_read_list(&options, "attach=web,backend=local", &err), 0);
+    ck_assert_int_eq(options_spec(&options, "s1", &err), 0);
+    ck_assert_str_eq(options.backend, "local");
+}
+END_TEST
+
+START_TEST(what_a_container_is_made_from_does_not_go_with_attach)
+{
+    static const char *const rows[] = {"image=a", "network=full",   "memory=1G",   "cpus=1",
+                                       "pids=9",  "read_only_root", "cap_drop=ALL"};
+    char list[64];
+
+    snprintf(list, sizeof list, "attach=web,%s", rows[_i]);
+    ck_assert_int_eq(options_read_list(&options, list, &err), 0);
+    ck_assert_int_eq(options_spec(&options, "s1", &err), -1);
+    ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
+    ck_assert_ptr_nonnull(strstr(err.message, "--attach"));
+}
+END_TEST
+
+START_TEST(defaults_for_made_containers_are_forgotten_with_attach)
+{
+    config("image = debian:12\nnetwork = full\nmemory = 1G\ncap_drop = ALL\nread-only-root\n", 0);
+    ck_assert_int_eq(options_read_list(&options, "attach=web,workdir=/usr/src/app,user=5", &err), 0);
+    ck_assert_int_eq(options_spec(&options, "s1", &err), 0);
+    ck_assert_ptr_null(options.spec.image);
+    ck_assert_ptr_null(options.spec.cap_drop);
+    ck_assert_uint_eq(options.spec.memory_bytes, 0);
+    ck_assert(!options.spec.read_only_root);
+    ck_assert_int_eq(options.spec.network, NETWORK_NONE);
+    ck_assert_str_eq(options.spec.workdir, "/usr/src/app");
+    ck_assert_str_eq(options.spec.user, "5");
+}
+END_TEST
+
+START_TEST(a_session_without_a_name_has_its_containers)
+{
+    static const char *const rows[][2] = {
+        {"web-1", "web-1"},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "0123456789ab"},
+        {"_x", NULL},
+        {"a_name_of_more_than_sixty_three_letters_is_none_that_a_session_can_have", NULL},
+    };
+    char session[MAX_SESSION_NAME + 1];
+    bool fits = rows[_i][1] != NULL;
+
+    ck_assert_int_eq(options_set(&options, "attach", rows[_i][0], ALL, OPTION_FROM_FILE, &err), 0);
+    ck_assert_int_eq(options_session_of_attach(&options, session, &err), fits ? 0 : -1);
+    if (fits) {
+        ck_assert_str_eq(session, rows[_i][1]);
+    }
+}
+END_TEST
+
 UNIT_SUITE(options)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -294,4 +380,10 @@ UNIT_SUITE(options)
     tcase_add_test(tcase, a_variable_on_execs_command_line_is_for_that_command_alone);
     tcase_add_test(tcase, other_variables_of_the_environment_are_left_alone);
     tcase_add_test(tcase, a_wrong_variable_is_named);
+    tcase_add_test(tcase, settings_of_the_backend_add_up);
+    tcase_add_test(tcase, a_container_of_somebody_else_is_one_of_docker);
+    tcase_add_test(tcase, a_backend_that_this_call_names_is_kept_with_attach);
+    tcase_add_loop_test(tcase, what_a_container_is_made_from_does_not_go_with_attach, 0, 7);
+    tcase_add_test(tcase, defaults_for_made_containers_are_forgotten_with_attach);
+    tcase_add_loop_test(tcase, a_session_without_a_name_has_its_containers, 0, 4);
 }
