@@ -43,18 +43,23 @@ int http_new(struct http **ret, struct http_server *server, struct error *err)
     }
     http_server_name(server, http->name);
     pthread_mutex_init(&http->lock, NULL);
+    http->refs = 1;
     http->server = *server;
     http_server_init(server);
     *ret = take_ptr(http);
     return 0;
 }
 
-void http_free(struct http *http)
+void http_unref(struct http *http)
 {
-    if (http == NULL) {
+    bool last;
+
+    pthread_mutex_lock(&http->lock);
+    last = --http->refs == 0;
+    pthread_mutex_unlock(&http->lock);
+    if (!last) {
         return;
     }
-    assert(http->used == 0);
     while (http->idle != NULL) {
         struct session *session = http->idle;
 
@@ -66,6 +71,27 @@ void http_free(struct http *http)
     http_server_release(&http->server);
     pthread_mutex_destroy(&http->lock);
     free(http);
+}
+
+void http_free(struct http *http)
+{
+    struct session *idle;
+
+    if (http == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&http->lock);
+    idle = http->idle;
+    http->idle = NULL;
+    http->idle_count = 0;
+    pthread_mutex_unlock(&http->lock);
+    while (idle != NULL) { /* streams may keep the rest for long */
+        struct session *session = idle;
+
+        idle = session->next;
+        session_free(session);
+    }
+    http_unref(http);
 }
 
 void http_answer_init(struct http_answer *answer)

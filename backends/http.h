@@ -37,7 +37,8 @@ struct http;
  * made yet. */
 int http_new(struct http **ret, struct http_server *server, struct error *err)
     __attribute__((nonnull, warn_unused_result));
-void http_free(struct http *http); /* accepts NULL; no request may run */
+/* Accepts NULL; no request may run. Streams that were taken over live on. */
+void http_free(struct http *http);
 
 struct http_request {
     const char *method;         /* "GET", "POST"... */
@@ -107,6 +108,8 @@ ssize_t http_stream_recv(struct http_stream *stream, void *data, size_t length, 
     __attribute__((nonnull, warn_unused_result));
 ssize_t http_stream_send(struct http_stream *stream, const void *data, size_t length, struct error *err)
     __attribute__((nonnull, warn_unused_result));
+/* Nothing more will be sent: the server sees an end. False where the transport cannot say so (TLS). */
+bool http_stream_shutdown(struct http_stream *stream) __attribute__((nonnull));
 void http_stream_close(struct http_stream *stream); /* accepts NULL */
 
 #endif

@@ -44,8 +44,9 @@ struct http {
     pthread_mutex_t lock; /* protects all below */
     struct session *idle;
     unsigned idle_count;
-    unsigned used; /* sessions out of the list */
+    unsigned refs; /* the owner, and each session out of the list */
 };
+void http_unref(struct http *http) __attribute__((nonnull));
 
 struct session {
     struct http *http;
@@ -60,10 +61,11 @@ struct session {
 };
 
 /* A session of the list, or a new one (`fresh`: in any case). Give it back with http_put_session(), which
- * keeps it where there is room, or session_free(). */
+ * keeps it where there is room, or http_drop_session(). */
 struct session *http_take_session(struct http *http, bool fresh, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 void http_put_session(struct session *session) __attribute__((nonnull));
+void http_drop_session(struct session *session) __attribute__((nonnull));
 void session_free(struct session *session) __attribute__((nonnull));
 
 /* Attaches the handle and runs it to its end, the deadline or the caller's wish. On success the handle is

@@ -187,15 +187,13 @@ struct session *http_take_session(struct http *http, bool fresh, struct error *e
         http->idle = session->next;
         http->idle_count--;
     }
-    http->used++;
+    http->refs++;
     pthread_mutex_unlock(&http->lock);
     if (session == NULL) {
         session = session_new(http, err);
     }
     if (session == NULL) {
-        pthread_mutex_lock(&http->lock);
-        http->used--;
-        pthread_mutex_unlock(&http->lock);
+        http_unref(http);
         return NULL;
     }
     session->failure.code = ERROR_NONE;
@@ -216,11 +214,19 @@ void http_put_session(struct session *session)
         http->idle = session;
         http->idle_count++;
     }
-    http->used--;
     pthread_mutex_unlock(&http->lock);
     if (!kept) {
         session_free(session);
     }
+    http_unref(http);
+}
+
+void http_drop_session(struct session *session)
+{
+    struct http *http = session->http;
+
+    session_free(session);
+    http_unref(http);
 }
 
 /* ---- Waits ------------------------------------------------------------------------------------ */
