@@ -41,6 +41,7 @@ static void clean_up(void)
 
 int main(int argc, char **argv)
 {
+    const char *sessions_ahead = getenv("HANDSFS_CONTRACT_AHEAD");
     struct error err;
     Suite *suite;
     SRunner *runner;
@@ -72,7 +73,9 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, case_isolation());
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
+    ahead_start(sessions_ahead != NULL ? (unsigned)atoi(sessions_ahead) : 0);
     srunner_run_all(runner, CK_SILENT);
+    ahead_end();
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     clean_up();

@@ -142,9 +142,13 @@ void session_close(struct session *s, bool destroy)
 void setup_session(void)
 {
     struct sandbox_spec spec;
+    bool created = false;
+    bool ready;
 
     session_spec(&spec);
+    ready = ahead_take(&spec, &created);
     session_open(&S, &spec);
+    S.created = ready ? created : S.created;
 }
 
 void teardown_session(void)

@@ -36,6 +36,13 @@ void session_open(struct session *s, struct sandbox_spec *spec);
 void session_attach(struct session *s, const char *name);
 void session_close(struct session *s, bool destroy);
 
+/* Sessions made ahead, by so many processes at once (0: none); before the suite runs, and after. */
+void ahead_start(unsigned workers);
+void ahead_end(void);
+/* False where none are made ahead. Else the spec's session is one that runs already, made as
+ * session_spec() says. */
+bool ahead_take(struct sandbox_spec *spec, bool *ret_created);
+
 void setup_session(void);
 void teardown_session(void);
 

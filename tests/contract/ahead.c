@@ -1,0 +1,116 @@
+/* Sessions made ahead of the rows that will need them, for backends that take seconds to make one. A
+ * worker process holds one fresh session at a time; who takes it makes the worker begin the next. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/clock.h"
+#include "tests/contract/session.h"
+
+#define MAX_WORKERS 16
+#define PROVISION_MS 120000
+
+struct made {
+    char session[MAX_SESSION_NAME + 1];
+    char failure[400]; /* "" where there was none */
+    bool created;
+};
+
+static struct {
+    int want[2]; /* a byte asks for a session */
+    int have[2]; /* a struct made answers */
+    pid_t workers[MAX_WORKERS];
+    unsigned count;
+} ahead;
+
+static void make_one(unsigned worker, unsigned serial, struct made *made)
+{
+    struct sandbox_spec spec;
+    struct sandbox sandbox = {0};
+    struct error err = {0};
+
+    memset(made, 0, sizeof *made);
+    session_spec(&spec);
+    snprintf(made->session, sizeof made->session, "%.40s-%u-%u", spec.session, worker, serial);
+    free(spec.session);
+    spec.session = strdup(made->session);
+    if (sandbox_spec_check(&spec, &err) < 0 ||
+        sandbox_provision(fixture.backend, &spec, clock_now_ms() + PROVISION_MS, &sandbox,
+                          &err) < 0) {
+        snprintf(made->failure, sizeof made->failure, "%s: %.300s", error_name(err.code),
+                 err.message);
+    }
+    made->created = sandbox.created;
+    sandbox_release(&sandbox);
+    sandbox_spec_release(&spec);
+}
+
+static void work(unsigned worker)
+{
+    struct made made;
+    struct error err;
+    char byte;
+
+    close(ahead.want[1]);
+    for (unsigned serial = 0;; serial++) {
+        make_one(worker, serial, &made);
+        if (read(ahead.want[0], &byte, 1) != 1) {
+            break;
+        }
+        if (write(ahead.have[1], &made, sizeof made) != (ssize_t)sizeof made) {
+            break;
+        }
+    }
+    _exit(sandbox_destroy(fixture.backend, made.session, clock_now_ms() + PROVISION_MS, &err) < 0);
+}
+
+void ahead_start(unsigned workers)
+{
+    if (workers == 0) {
+        return;
+    }
+    if (pipe(ahead.want) < 0 || pipe(ahead.have) < 0) {
+        perror("contract: pipe");
+        exit(2);
+    }
+    for (unsigned i = 0; i < workers && i < MAX_WORKERS; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            work(i);
+        }
+        if (pid > 0) {
+            ahead.workers[ahead.count++] = pid;
+        }
+    }
+}
+
+bool ahead_take(struct sandbox_spec *spec, bool *ret_created)
+{
+    struct made made;
+
+    if (ahead.count == 0) {
+        return false;
+    }
+    ck_assert_int_eq(write(ahead.want[1], "", 1), 1);
+    ck_assert_int_eq(read(ahead.have[0], &made, sizeof made), (ssize_t)sizeof made);
+    ck_assert_msg(made.failure[0] == '\0', "%s", made.failure);
+    free(spec->session);
+    spec->session = strdup(made.session);
+    *ret_created = made.created;
+    return true;
+}
+
+void ahead_end(void)
+{
+    if (ahead.count == 0) {
+        return;
+    }
+    close(ahead.want[1]);
+    for (unsigned i = 0; i < ahead.count; i++) {
+        waitpid(ahead.workers[i], NULL, 0);
+    }
+    ahead.count = 0;
+}
