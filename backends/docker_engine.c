@@ -121,8 +121,7 @@ static int call(struct docker_engine *engine, const struct docker_request *reque
                 struct docker_reply *ret, struct error *err)
 {
     cleanup_buffer struct buffer body = BUFFER_INIT(REQUEST_BYTES);
-    cleanup_http_answer struct http_answer answer = {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT),
-                                                     .header = BUFFER_INIT(HTTP_MAX_HEADERS)};
+    cleanup_http_answer struct http_answer answer = HTTP_ANSWER_INIT;
     struct http_request http = {
         .method = request->method,
         .path = path,
@@ -317,7 +316,7 @@ static void advise(const struct docker_engine *engine, struct error *err)
 static int ask_version(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms,
                        struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.body = BUFFER_INIT(0), .header = BUFFER_INIT(0)};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     const struct docker_request request = {
         .method = "GET", .path = "/version", .deadline_ms = deadline_ms, .limit = VERSION_BYTES};
     const char *version;

@@ -53,6 +53,7 @@ struct docker_reply {
     struct buffer header; /* as in http_answer */
     char message[ERROR_MESSAGE_MAX]; /* the engine's own sentence of a status from 400 on, made printable; or "" */
 };
+#define DOCKER_REPLY_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .header = BUFFER_INIT(HTTP_MAX_HEADERS)}
 void docker_reply_init(struct docker_reply *reply) __attribute__((nonnull));
 void docker_reply_release(struct docker_reply *reply) __attribute__((nonnull));
 #define cleanup_reply __attribute__((cleanup(docker_reply_release)))

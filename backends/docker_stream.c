@@ -119,8 +119,7 @@ static int begin_stream(struct docker_engine *engine, const char *path, uint64_t
 {
     static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", NULL};
     static const char body[] = "{\"Detach\":false,\"Tty\":false}";
-    cleanup_http_answer struct http_answer answer = {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT),
-                                                     .header = BUFFER_INIT(HTTP_MAX_HEADERS)};
+    cleanup_http_answer struct http_answer answer = HTTP_ANSWER_INIT;
     const struct http_request request = {
         .method = "POST",
         .path = path,

@@ -65,6 +65,7 @@ struct http_answer {
     struct buffer header;     /* the value of the wanted one (buffer_text()); empty where there is none */
     uint64_t retry_after_ms;  /* from Retry-After in seconds; 0 where there is none */
 };
+#define HTTP_ANSWER_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .header = BUFFER_INIT(HTTP_MAX_HEADERS)}
 void http_answer_init(struct http_answer *answer) __attribute__((nonnull));
 void http_answer_release(struct http_answer *answer) __attribute__((nonnull));
 #define cleanup_http_answer __attribute__((cleanup(http_answer_release)))
