@@ -48,7 +48,10 @@ AC_DEFUN([HANDSFS_SANITIZERS], [
         SANITIZER_CFLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all"
         SANITIZER_CFLAGS="$SANITIZER_CFLAGS -fno-omit-frame-pointer"
     ])
+    AS_CASE([$enable_sanitizers],
+        [*thread*], [SANITIZER_INCLUDE='-include $(top_srcdir)/tests/thread_sanitizer.h'])
     AC_SUBST([SANITIZER_CFLAGS])
+    AC_SUBST([SANITIZER_INCLUDE])
 ])
 
 # HANDSFS_TRY_HAND(KIND, COMPILER, CPPFLAGS): takes this compiler for the hand if it builds a static
@@ -123,4 +126,12 @@ AC_DEFUN([HANDSFS_OPTIONAL_LIBRARY], [
 AC_DEFUN([HANDSFS_LIBRARY], [
     HANDSFS_OPTIONAL_LIBRARY([$1], [$2])
     AS_IF([test "x$have_$1" = xno], [AC_MSG_ERROR([$2 was not found: $$1_PKG_ERRORS])])
+])
+
+# HANDSFS_PLAIN_LIBRARY(NAME, LIBRARY, HEADER, FUNCTION): NAME_LIBS, for one without a pkg-config file.
+AC_DEFUN([HANDSFS_PLAIN_LIBRARY], [
+    AC_CHECK_HEADER([$3], [], [AC_MSG_ERROR([$3 was not found])])
+    AC_CHECK_LIB([$2], [$4], [:], [AC_MSG_ERROR([lib$2 was not found])])
+    $1_LIBS=-l$2
+    AC_SUBST([$1_LIBS])
 ])
