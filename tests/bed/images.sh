@@ -99,7 +99,7 @@ image_changes()
     debian | small) printf '%s\n' 'CMD ["bash"]' ;;
     busybox) printf '%s\n' 'CMD ["sh"]' ;;
     static) printf '%s\n' 'ENTRYPOINT ["/program", "sleep", "1000000"]' ;;
-    user) printf '%s\n' 'USER agent' 'ENV HOME=/home/agent AGENT=yes' 'WORKDIR /home/agent' ;;
+    user) printf '%s\n' 'USER agent' 'ENV HOME=/home/agent' 'ENV AGENT=yes' 'WORKDIR /home/agent' ;;
     hostile) printf '%s\n' 'ENV BASH_ENV=/opt/hostile.sh' 'ENV PATH=/opt/hostile:/usr/bin:/bin' \
         'ENTRYPOINT ["/opt/hostile/true"]' ;;
     esac
