@@ -116,20 +116,26 @@ struct exchange {
     const struct http_request *request;
     struct http_answer answer;
     size_t head; /* bytes of heads so far */
+    bool whole;  /* the empty line behind the head has come: libcurl does not insist on it */
 };
 
 static size_t take_head(char *data, size_t size, size_t count, void *arg)
 {
     struct exchange *x = arg;
+    size_t length = size * count;
 
-    (void)data;
-    x->head += size * count;
+    if (length > 0 && (data[0] == '\r' || data[0] == '\n')) {
+        x->whole = true;
+    } else if (length >= 5 && memcmp(data, "HTTP/", 5) == 0) {
+        x->whole = false;
+    }
+    x->head += length;
     if (x->head > HTTP_MAX_HEADERS) {
         error_set(&x->session->failure, ERROR_TOO_LARGE, 0, "%s: the head of the answer is too long",
                   x->session->http->name);
         return 0;
     }
-    return size * count;
+    return length;
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
@@ -283,7 +289,7 @@ static int exchange_run(struct exchange *x, struct error *err)
     if (r == 0) {
         if (take_facts(x) < 0) {
             r = no_memory(err);
-        } else if (x->answer.status < 100 || x->answer.status > 599) {
+        } else if (!x->whole || x->answer.status < 100 || x->answer.status > 599) {
             r = error_set(err, ERROR_NO_ANSWER, 0, "%s: the answer is no HTTP", x->session->http->name);
         }
     }

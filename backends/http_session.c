@@ -305,7 +305,6 @@ static enum error_code meaning(CURLcode code)
     case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_INVALIDCERTSTATUS:
     case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
         return ERROR_BAD_REQUEST;
     default:
         return ERROR_NO_ANSWER;
