@@ -2,11 +2,12 @@
  *
  *     docker.c            the table of operations; finding, listing, removing
  *     docker_inspect.c    what the engine says of a container, decoded
- *     docker_provision.c  from nothing (or a stopped container) to a running one
+ *     docker_provision.c  from nothing (or a stopped container) to a running one: who does it, and when again
+ *     docker_start.c      the single steps of that, and back
  *     docker_create.c     what a container of ours is made from
  *     docker_archive.c    files put in and looked at without running anything inside
  *     docker_user.c       a USER of an image, as numbers
- *     docker_connect.c    the way to the hand: the fast lane and the relay
+ *     docker_connect.c    the way to the hand: the fast lane (docker_process.h) and the relay
  *     docker_image.c      images: inspected, pulled (docker_pull.c, docker_auth.c)
  *     docker_attach.c     containers that somebody else made
  *     docker_status.c, docker_doctor.c
@@ -77,6 +78,10 @@ int docker_inspect(struct docker_engine *engine, const char *name, uint64_t dead
 const char *docker_inspect_label(const struct docker_inspect *inspect, const char *label)
     __attribute__((nonnull));
 
+/* Makes `path` (cleared first) "BEFORE" "NAME, percent-encoded" "AFTER"; buffer_text() of it cannot fail then. */
+int docker_path(struct buffer *path, const char *before, const char *name, const char *after, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
 /* What stands at a path of the inspected object ("State", "Status", NULL), or NULL. Borrowed. */
 json_t *docker_json_at(json_t *json, ...) __attribute__((sentinel, nonnull(1)));
 
@@ -87,7 +92,9 @@ struct docker_state {
     char id[DOCKER_ID_BYTES];
     char started_at[DOCKER_STARTED_BYTES];   /* another one: another hand, so another sandbox */
     pid_t pid;                               /* of the container's process 1, on the engine's host */
-    bool attached;                           /* somebody else made it */
+    unsigned long long process_start;        /* of that process, where this host's kernel shows it; else 0 */
+    bool attached;                           /* somebody else made it; then: */
+    char hand_exec[DOCKER_ID_BYTES];         /* the exec that the hand runs in */
     char *hand_path, *socket_path;           /* inside; owned */
     char *user;                              /* "UID:GID" that the hand runs as, for the relay's exec; owned, or NULL
                                                 for the container's own */
@@ -104,10 +111,42 @@ struct docker_handle {
 int docker_handle_make(struct docker_engine *engine, const struct docker_handle *from, struct sandbox *ret,
                        struct error *err) __attribute__((nonnull, warn_unused_result));
 
+/* The state of a container of ours, for as long as `engine` is there: nothing in it is owned. */
+void docker_state_of(struct docker_engine *engine, const struct docker_inspect *inspect, struct docker_state *ret)
+    __attribute__((nonnull));
+
 /* The container that the handle means, inspected now. Says what happened to it: removed, stopped, dead or started
  * anew: ERROR_SANDBOX_GONE; paused: ERROR_NO_ANSWER. *ret may be filled also where the return is -1. */
 int docker_state_check(const struct docker_state *state, uint64_t deadline_ms, struct docker_inspect *ret,
                        struct error *err) __attribute__((nonnull, warn_unused_result));
+
+/* ---- From nothing to a running container (docker_provision.c, docker_start.c) ---- */
+
+/* ops->provision. */
+int docker_provision(const struct sandbox_spec *spec, uint64_t deadline_ms, struct sandbox *ret,
+                     struct error *err) __attribute__((nonnull, warn_unused_result));
+
+/* Whether a container that has a session's name is that session's: ERROR_BAD_REQUEST where it lacks our label. */
+int docker_check_ours(const struct docker_inspect *inspect, const char *session, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* Puts into a container that does not run what it needs to be started: the hand, and the workdir where it is missing,
+ * with the owner that `user` (as Config.User) stands for. */
+int docker_prepare(struct docker_engine *engine, const char *id, const char *user, const char *workdir,
+                   bool read_only_root, uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* Starts it. Running already is no error. ERROR_SANDBOX_GONE for a container that is no more. */
+int docker_start(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* Removes it with its anonymous volumes, running or not, and waits until it is gone. One that is no more is no error. */
+int docker_remove(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* The last line that it has written, made printable; "" where there is none. */
+void docker_last_words(struct docker_engine *engine, const char *id, uint64_t deadline_ms, char *ret, size_t size)
+    __attribute__((nonnull));
 
 /* ---- Settings of the engine: spec->engine (docker_create.c) ---- */
 
@@ -121,6 +160,17 @@ struct docker_settings {
 /* ERROR_BAD_REQUEST for an unknown setting (named, with the known ones) or value. */
 int docker_settings_read(const struct env_list *engine, struct docker_settings *ret, struct error *err)
     __attribute__((nonnull, warn_unused_result));
+
+/* The body of POST /containers/create. NULL where memory runs out. */
+json_t *docker_create_body(const struct sandbox_spec *spec, const struct docker_settings *settings)
+    __attribute__((nonnull));
+
+/* Whether the container has the limits and guards that were asked for: engines drop what their kernel cannot do, and
+ * warn. ERROR_BAD_REQUEST that names the first one that is missing. */
+int docker_create_check(const struct sandbox_spec *spec, const struct docker_inspect *inspect, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+const char *docker_network_name(enum network_mode network); /* "none", "full": the label's value */
 
 /* ---- Images (docker_image.c) ---- */
 
@@ -147,18 +197,19 @@ int docker_image_ensure(struct docker_engine *engine, const char *image, const s
 
 /* One file or directory to be put in. */
 struct docker_entry {
-    const char *path;  /* absolute */
+    const char *path;  /* below the base */
     bool directory;
     uint32_t mode, uid, gid;
     const void *data;  /* of a file */
     size_t length;
 };
 
-/* Puts them in, in this order, as the engine's root (PUT /containers/ID/archive at "/"). Existing files are replaced,
- * existing directories take the owner and mode. ERROR_SANDBOX_GONE for a container that is no more. */
-int docker_archive_put(struct docker_engine *engine, const char *id, const struct docker_entry *entries,
-                       size_t count, uint64_t deadline_ms, struct error *err)
-    __attribute__((nonnull, warn_unused_result));
+/* Puts them in below the existing directory `base`, in this order, with the rights of the engine's root. Existing files
+ * are replaced, existing directories take the owner and mode. ERROR_SANDBOX_GONE for a container that is no more,
+ * ERROR_NO_SUCH_FILE where there is no such base. */
+int docker_archive_put(struct docker_engine *engine, const char *id, const char *base,
+                       const struct docker_entry *entries, size_t count, uint64_t deadline_ms,
+                       struct error *err) __attribute__((nonnull, warn_unused_result));
 
 /* A regular file's content, at most `limit` bytes (more is ERROR_TOO_LARGE), links within the container followed by the
  * engine. ERROR_NO_SUCH_FILE, ERROR_NOT_REGULAR. */
@@ -166,21 +217,17 @@ int docker_archive_get(struct docker_engine *engine, const char *id, const char 
                        uint64_t deadline_ms, struct buffer *ret, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
-/* What a path of the container is, the last link not followed: HEAD /containers/ID/archive. */
-enum docker_path_kind {
-    DOCKER_PATH_NONE,
-    DOCKER_PATH_DIRECTORY,
-    DOCKER_PATH_FILE,
-    DOCKER_PATH_LINK,
-    DOCKER_PATH_OTHER,
-};
+/* What a path of the container is: a directory (also behind a link), something else, or nothing. */
+enum docker_path_kind { DOCKER_PATH_NONE, DOCKER_PATH_DIRECTORY, DOCKER_PATH_OTHER };
 int docker_archive_kind(struct docker_engine *engine, const char *id, const char *path, uint64_t deadline_ms,
                         enum docker_path_kind *ret, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
-/* Puts the hand's binary and an empty run directory of this owner below `dir` (made where missing): DIR/hand, DIR/run. */
+/* Puts in the hand's binary and a run directory of this owner: DIR/hand, DIR/run. DIR ("/" and one name of at most 32
+ * bytes) is made, or is a volume. */
 int docker_put_hand(struct docker_engine *engine, const char *id, const char *dir, uint32_t uid, uint32_t gid,
-                    uint64_t deadline_ms, struct error *err) __attribute__((nonnull, warn_unused_result));
+                    bool is_volume, uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
 
 /* ---- Users (docker_user.c) ---- */
 
@@ -190,7 +237,26 @@ int docker_user_resolve(struct docker_engine *engine, const char *id, const char
                         uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
+/* The same by the texts of these files, which may be anything. */
+struct docker_text {
+    const char *data;
+    size_t length;
+};
+int docker_user_lookup(const char *user, const struct docker_text *passwd, const struct docker_text *group,
+                       uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
 /* ---- The way to the hand (docker_connect.c) ---- */
+
+/* ops->connect and ops->open_root. */
+int docker_connect(struct sandbox *sandbox, uint64_t deadline_ms, int *ret_fd, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+int docker_open_root(struct sandbox *sandbox, int *ret_fd, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* Waits until the hand of a container that was just started listens. Says what happened where it ends instead. */
+int docker_wait_ready(const struct docker_state *state, uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
 
 /* Through an exec of `hand connect` in the container, as the state's user; what failed is told as docker_state_check()
  * does where that finds a reason. */
@@ -199,19 +265,20 @@ int docker_relay(const struct docker_state *state, uint64_t deadline_ms, int *re
 
 /* ---- Containers that somebody else made (docker_attach.c) ---- */
 
-/* spec->attach is set: puts the hand into that running container and starts it there by exec (once; idempotent), keeps a
- * record of the session in the host's state directory, and makes the handle. `engine` is taken over. */
+/* spec->attach is set: puts the hand into that running container and starts it there by exec (once; idempotent),
+ * keeps a record of the session in the host's state directory (docker_record.h), and makes the handle. `engine` is taken
+ * over. */
 int docker_attach_provision(struct docker_engine *engine, const struct sandbox_spec *spec, uint64_t deadline_ms,
                             struct sandbox *ret, struct error *err) __attribute__((nonnull, warn_unused_result));
-/* The session's record. ERROR_SANDBOX_GONE where there is none, or where its container or its hand runs no more. */
+/* By the session's record; a hand that has ended is started again, since the container is there. `engine` is taken over.
+ * ERROR_SANDBOX_GONE where there is no record, or where its container runs no more. */
 int docker_attach_find(struct docker_engine *engine, const char *session, uint64_t deadline_ms,
                        struct sandbox *ret, struct error *err) __attribute__((nonnull, warn_unused_result));
-int docker_attach_list(void (*found)(void *arg, const char *session), void *arg, struct error *err)
-    __attribute__((nonnull(1, 3), warn_unused_result));
-/* Whether there is such a record; the container's name as it was given goes to ret (to be freed), or NULL. */
+/* Whether there is such a record, and its container still there (else it is forgotten): the container's name goes to ret
+ * (to be freed), or NULL. */
 int docker_attach_known(const char *session, char **ret_container, struct error *err)
     __attribute__((nonnull, warn_unused_result));
-/* A stream to the hand of an attached container. */
+/* A stream to the hand of an attached container. ERROR_SANDBOX_GONE where that very hand runs no more. */
 int docker_attach_connect(struct docker_state *state, uint64_t deadline_ms, int *ret_fd, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
