@@ -14,12 +14,16 @@
 #include "hand/prepare.h"
 #include "hand/relay.h"
 #include "hand/server.h"
+#include "sandbox/base64.h"
 #include "sandbox/cleanup.h"
 #include "sandbox/error.h"
 
+#define MAX_VARIABLE (128u << 10) /* bytes of one: MAX_ARG_STRLEN of execve(2) */
+
 static const char help[] =
     "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M] [--linger-ms T]\n"
-    "       hand connect --socket PATH\n"
+    "                  [--env-base64 TEXT]...\n"
+    "       hand connect --socket PATH [--peer-pid N]\n"
     "       hand prepare STEP...\n"
     "       hand version\n"
     "\n"
@@ -35,11 +39,14 @@ static const char help[] =
     "                  from outside the PID namespace only\n"
     "  --ready-fd M    \"ready\\n\" is written there when it serves, or \"error: TEXT\\n\", then it is closed\n"
     "  --linger-ms T   so long the commands of a host live on whose connection is lost (15000)\n"
-    "  --socket PATH   a Unix socket: bound by serve (mode 0600), connected to by connect\n";
+    "  --socket PATH   a Unix socket: bound by serve (mode 0600), connected to by connect. Process 1 takes\n"
+    "                  peers there from outside the PID namespace, and relays that came into it from there\n"
+    "  --peer-pid N    connect only where process N serves\n"
+    "  --env-base64 T  a variable for the commands, NAME=VALUE in base64: for who can say UTF-8 only\n";
 
 struct arguments {
     const char *verb, *workdir, *socket;
-    int listen_fd, ready_fd, linger_ms;
+    int listen_fd, ready_fd, linger_ms, peer_pid;
 };
 
 static int parse_number(const char *text, int *ret)
@@ -54,12 +61,27 @@ static int parse_number(const char *text, int *ret)
     return 0;
 }
 
+/* Sets a variable of this process, which is every command's. */
+static int set_variable(const char *text)
+{
+    struct buffer b = BUFFER_INIT(MAX_VARIABLE); /* the environment's from here on */
+    char *assignment;
+
+    if (base64_decode(&b, text, strlen(text)) < 0 || (assignment = buffer_text(&b)) == NULL ||
+        strlen(assignment) != b.length || strchr(assignment, '=') == NULL || putenv(assignment) != 0) {
+        buffer_release(&b);
+        return -1;
+    }
+    return 0;
+}
+
 static int parse(struct arguments *a, int argc, char **argv)
 {
     static const struct option options[] = {
         {"workdir", required_argument, NULL, 'w'}, {"listen-fd", required_argument, NULL, 'l'},
         {"ready-fd", required_argument, NULL, 'r'}, {"linger-ms", required_argument, NULL, 't'},
-        {"socket", required_argument, NULL, 's'},   {"help", no_argument, NULL, 'h'},
+        {"socket", required_argument, NULL, 's'},   {"env-base64", required_argument, NULL, 'e'},
+        {"peer-pid", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int *number;
@@ -67,7 +89,10 @@ static int parse(struct arguments *a, int argc, char **argv)
 
     *a = (struct arguments){.listen_fd = -1, .ready_fd = -1, .linger_ms = HAND_LINGER_MS};
     while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        number = o == 'l' ? &a->listen_fd : o == 'r' ? &a->ready_fd : &a->linger_ms;
+        number = o == 'l'   ? &a->listen_fd
+                 : o == 'r' ? &a->ready_fd
+                 : o == 'p' ? &a->peer_pid
+                            : &a->linger_ms;
         if (o == 'w') {
             a->workdir = optarg;
         } else if (o == 's') {
@@ -75,6 +100,10 @@ static int parse(struct arguments *a, int argc, char **argv)
         } else if (o == 'h') {
             a->verb = "help";
             return 0;
+        } else if (o == 'e') {
+            if (set_variable(optarg) < 0) {
+                return -1;
+            }
         } else if (o == '?' || parse_number(optarg, number) < 0) {
             return -1;
         }
@@ -180,7 +209,7 @@ static int connect_through(const struct arguments *a)
 {
     struct error err;
 
-    if (relay_run(a->socket, &err) < 0) {
+    if (relay_run(a->socket, a->peer_pid, &err) < 0) {
         fprintf(stderr, "hand: %s\n", err.message);
         return EXIT_FAILURE;
     }

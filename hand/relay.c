@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,7 +23,24 @@ struct way {
     bool told;         /* and `to` was told so */
 };
 
-static int connect_to(const char *path, struct error *err)
+/* Who listened is who the kernel says. */
+static int check_peer(int fd, int peer_pid, struct error *err)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    if (peer_pid == 0) {
+        return 0;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0) {
+        return error_set_errno(err, errno, "SO_PEERCRED");
+    }
+    return peer.pid == peer_pid ? 0
+                                : error_set(err, ERROR_NOT_WRITABLE, 0, "process %d listens, not %d",
+                                            (int)peer.pid, peer_pid);
+}
+
+static int connect_to(const char *path, int peer_pid, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,7 +52,7 @@ static int connect_to(const char *path, struct error *err)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
         return error_set_errno(err, errno, "%s", path);
     }
-    return take_fd(&fd);
+    return check_peer(fd, peer_pid, err) < 0 ? -1 : take_fd(&fd);
 }
 
 static bool would_block(void)
@@ -115,12 +133,16 @@ static int relay(struct way *in, struct way *out)
     }
 }
 
-int relay_run(const char *socket_path, struct error *err)
+int relay_run(const char *socket_path, int peer_pid, struct error *err)
 {
     struct way in = {.from = STDIN_FILENO};
     struct way out = {.to = STDOUT_FILENO};
-    cleanup_fd int fd = connect_to(socket_path, err);
+    cleanup_fd int fd = -1;
 
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) { /* nobody is to speak to the hand through this process */
+        return error_set_errno(err, errno, "prctl");
+    }
+    fd = connect_to(socket_path, peer_pid, err);
     if (fd < 0) {
         return -1;
     }

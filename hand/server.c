@@ -18,11 +18,20 @@
 #include <unistd.h>
 
 #include "hand/guard.h"
+#include "hand/tree.h"
 
 #define BACKLOG 64
 #define RETRY_MS 100
 
 /* ---- Listening --------------------------------------------------------------------------------- */
+
+/* A relay is put into our PID namespace by an engine, so it has no parent in here. All that was started inside has one:
+ * at the latest us. Such a process of our user may do all that a command of the host's may, but it is not to take up the
+ * connections that are there for hosts. */
+static bool came_from_outside(const struct server *server, pid_t pid)
+{
+    return process_parent(server->executions.proc_fd, pid) == 0;
+}
 
 static bool peer_may(const struct server *server, int fd)
 {
@@ -38,7 +47,10 @@ static bool peer_may(const struct server *server, int fd)
     if (server->handed && getpid() == 1) {
         return false;
     }
-    return peer.uid == 0 || peer.uid == geteuid();
+    if (getpid() == 1 && (peer.pid == 0 || came_from_outside(server, peer.pid))) {
+        return true;
+    }
+    return getpid() != 1 && (peer.uid == 0 || peer.uid == geteuid());
 }
 
 static void listen_again(struct timer *timer)

@@ -86,6 +86,13 @@ static int process_read(int proc_fd, pid_t pid, struct process *ret)
     return process_parse(line, ret);
 }
 
+pid_t process_parent(int proc_fd, pid_t pid)
+{
+    struct process process;
+
+    return process_read(proc_fd, pid, &process) < 0 ? -1 : process.parent;
+}
+
 static int list_add(struct process_list *list, const struct process *process)
 {
     if (list->count == list->capacity) {

@@ -26,6 +26,9 @@ struct process_list {
     size_t count, capacity;
 };
 
+/* One of them: who its parent is, 0 where that is outside the PID namespace, -1 where /proc does not tell. */
+pid_t process_parent(int proc_fd, pid_t pid);
+
 /* -1 with errno, and an empty list. `proc_fd` is a directory descriptor of /proc. */
 int processes_read(struct process_list *list, int proc_fd) __attribute__((warn_unused_result));
 void processes_release(struct process_list *list);
