@@ -75,8 +75,11 @@ struct server {
     unsigned client_count, connection_count;
     uint64_t serial; /* of the last connection */
     struct timer retry; /* of accept(2), when there are no descriptors */
+    struct timer leave; /* armed while nobody is served, where `leave_ms` says so */
     bool handed;        /* see struct server_options */
     uint64_t linger_ms;
+    uint64_t leave_ms;
+    bool leaving; /* `leave` is armed */
     bool stop;
     int root_fd;
     char *workdir;
@@ -90,6 +93,7 @@ struct server_options {
     int listen_fd;       /* taken over */
     bool handed;         /* by who made the sandbox: peers are outside of it */
     uint64_t linger_ms;
+    uint64_t leave_ms; /* ends by itself after that long without a host and without a process; 0: never */
 };
 
 /* Prepares this process (signals, limits, its own protection) and listens. */
