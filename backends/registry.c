@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/docker.h"
 #include "backends/local.h"
 
 #define DEFAULT_BACKEND "local"
 #define NAMES_MAX 256 /* what a message shows of the known names */
 
-static const struct backend *const backends[] = {&backend_local, NULL};
+static const struct backend *const backends[] = {&backend_local, &backend_docker, NULL};
 
 const struct backend *const *backend_all(void)
 {
