@@ -22,7 +22,7 @@
 
 static const char help[] =
     "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M] [--linger-ms T]\n"
-    "                  [--env-base64 TEXT]...\n"
+    "                  [--leave-ms T] [--env-base64 TEXT]...\n"
     "       hand connect --socket PATH [--peer-pid N]\n"
     "       hand prepare STEP...\n"
     "       hand version\n"
@@ -39,6 +39,7 @@ static const char help[] =
     "                  from outside the PID namespace only\n"
     "  --ready-fd M    \"ready\\n\" is written there when it serves, or \"error: TEXT\\n\", then it is closed\n"
     "  --linger-ms T   so long the commands of a host live on whose connection is lost (15000)\n"
+    "  --leave-ms T    it ends after that long without a host and without a process (never)\n"
     "  --socket PATH   a Unix socket: bound by serve (mode 0600), connected to by connect. Process 1 takes\n"
     "                  peers there from outside the PID namespace, and relays that came into it from there\n"
     "  --peer-pid N    connect only where process N serves\n"
@@ -46,7 +47,7 @@ static const char help[] =
 
 struct arguments {
     const char *verb, *workdir, *socket;
-    int listen_fd, ready_fd, linger_ms, peer_pid;
+    int listen_fd, ready_fd, linger_ms, leave_ms, peer_pid;
 };
 
 static int parse_number(const char *text, int *ret)
@@ -81,7 +82,8 @@ static int parse(struct arguments *a, int argc, char **argv)
         {"workdir", required_argument, NULL, 'w'}, {"listen-fd", required_argument, NULL, 'l'},
         {"ready-fd", required_argument, NULL, 'r'}, {"linger-ms", required_argument, NULL, 't'},
         {"socket", required_argument, NULL, 's'},   {"env-base64", required_argument, NULL, 'e'},
-        {"peer-pid", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
+        {"peer-pid", required_argument, NULL, 'p'}, {"leave-ms", required_argument, NULL, 'i'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int *number;
@@ -92,6 +94,7 @@ static int parse(struct arguments *a, int argc, char **argv)
         number = o == 'l'   ? &a->listen_fd
                  : o == 'r' ? &a->ready_fd
                  : o == 'p' ? &a->peer_pid
+                 : o == 'i' ? &a->leave_ms
                             : &a->linger_ms;
         if (o == 'w') {
             a->workdir = optarg;
@@ -171,6 +174,7 @@ static int start(const struct arguments *a, struct server **ret, struct error *e
         .listen_fd = a->listen_fd,
         .handed = a->listen_fd >= 0,
         .linger_ms = (uint64_t)a->linger_ms,
+        .leave_ms = (uint64_t)a->leave_ms,
     };
 
     if (open_standard() < 0) {
@@ -202,6 +206,9 @@ static int serve(const struct arguments *a)
         return EXIT_FAILURE; /* who asked for a sandbox has died: nobody knows of this one */
     }
     server_run(server);
+    if (a->socket != NULL) {
+        unlink(a->socket);
+    }
     return EXIT_SUCCESS;
 }
 

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hand/guard.h"
@@ -77,6 +78,37 @@ static void listener_ready(struct source *source, uint32_t events)
         connection_open(server, fd) < 0) {
         close(fd);
     }
+}
+
+/* ---- Leaving ----------------------------------------------------------------------------------- */
+
+/* Processes that commands have left in the background keep us: they would die with us. */
+static bool has_processes(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void leave_over(struct timer *timer)
+{
+    struct server *server = container_of(timer, struct server, leave);
+
+    server->leaving = false;
+    server->stop = !has_processes();
+}
+
+/* Where it was said so, a hand that nobody needs ends. */
+static void watch_need(struct server *server)
+{
+    bool idle = server->leave_ms != 0 && server->client_count == 0 && server->connection_count == 0;
+
+    if (idle && !server->leaving) {
+        loop_arm(&server->loop, &server->leave, server->leave_ms);
+    } else if (!idle && server->leaving) {
+        loop_disarm(&server->leave);
+    }
+    server->leaving = idle;
 }
 
 /* ---- Signals ----------------------------------------------------------------------------------- */
@@ -242,7 +274,9 @@ static int server_listen(struct server *server, const struct server_options *opt
 
     server->handed = options->handed;
     server->linger_ms = options->linger_ms;
+    server->leave_ms = options->leave_ms;
     timer_init(&server->retry, listen_again);
+    timer_init(&server->leave, leave_over);
     if (flags < 0 || fcntl(options->listen_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         fcntl(options->listen_fd, F_SETFD, FD_CLOEXEC) < 0 || listen(options->listen_fd, BACKLOG) < 0 ||
         loop_add(&server->loop, &server->listener, options->listen_fd, EPOLLIN, listener_ready) < 0) {
@@ -297,9 +331,11 @@ static void settle_connections(struct server *server)
 
 void server_run(struct server *server)
 {
+    watch_need(server);
     while (!server->stop) {
         loop_turn(&server->loop);
         settle_connections(server);
+        watch_need(server);
     }
     executions_kill_all(&server->executions);
 }
