@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "backends/hand_program.h"
 #include "sandbox/cleanup.h"
@@ -68,6 +69,7 @@ static int write_entry(struct archive *archive, const struct docker_entry *from)
     archive_entry_set_perm(entry, (mode_t)from->mode);
     archive_entry_set_uid(entry, from->uid);
     archive_entry_set_gid(entry, from->gid);
+    archive_entry_set_mtime(entry, time(NULL), 0);
     archive_entry_set_size(entry, (la_int64_t)from->length);
     r = archive_write_header(archive, entry);
     if (r == ARCHIVE_OK && from->length > 0 &&
@@ -305,8 +307,8 @@ int docker_put_hand(struct docker_engine *engine, const char *id, const char *di
     }
     entries[1].data = hand.data;
     entries[1].length = hand.length;
-    snprintf(top, sizeof top, "%s", is_volume ? "." : name);
-    snprintf(binary, sizeof binary, "%s/hand", top);
-    snprintf(run, sizeof run, "%s/run", top);
+    snprintf(top, sizeof top, "%s", is_volume ? "/" : name);
+    snprintf(binary, sizeof binary, "%s%shand", is_volume ? "" : name, is_volume ? "" : "/");
+    snprintf(run, sizeof run, "%s%srun", is_volume ? "" : name, is_volume ? "" : "/");
     return docker_archive_put(engine, id, is_volume ? dir : "/", entries, 3, deadline_ms, err);
 }

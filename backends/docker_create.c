@@ -160,17 +160,17 @@ static json_t *volume(const char *target)
     return json_pack("{s:s, s:s}", "Type", "volume", "Target", target);
 }
 
-/* What can be written to although the root cannot: volumes without a name, which go with the container. The engine
- * takes files into a volume, but into no tmpfs, before the start. */
+/* What can be written to although the root cannot: volumes without a name, which go with the container. Into a volume the
+ * engine takes files before the start, and an owner and mode for its top, which of a tmpfs the image decides. */
 static bool put_read_only(json_t *host, const struct sandbox_spec *spec)
 {
     json_t *mounts = json_array();
 
     return put(host, "ReadonlyRootfs", json_true()) &&
            json_array_append_new(mounts, volume(DOCKER_HAND_DIR)) == 0 &&
-           json_array_append_new(mounts, volume(spec->workdir)) == 0 && put(host, "Mounts", mounts) &&
-           (strcmp(spec->workdir, "/tmp") == 0 ||
-            put(host, "Tmpfs", json_pack("{s:s}", "/tmp", "rw,exec,nosuid,nodev,mode=1777")));
+           json_array_append_new(mounts, volume(spec->workdir)) == 0 &&
+           (strcmp(spec->workdir, "/tmp") == 0 || json_array_append_new(mounts, volume("/tmp")) == 0) &&
+           put(host, "Mounts", mounts);
 }
 
 static bool put_limits(json_t *host, const struct sandbox_spec *spec)

@@ -100,13 +100,18 @@ static int put_workdir(struct docker_engine *engine, const char *id, const char 
     return r;
 }
 
-/* A volume at the workdir is there from the creation on, and the engine's root's; it is meant for the user. */
-static int give_volume(struct docker_engine *engine, const char *id, const char *workdir, uint32_t uid,
-                       uint32_t gid, uint64_t deadline_ms, struct error *err)
+/* Volumes are there from the creation on, and the engine's root's. Their tops get what they are meant to have; an entry "."
+ * would be passed over by Docker. */
+static int give_volumes(struct docker_engine *engine, const char *id, const char *workdir, uint32_t uid,
+                        uint32_t gid, uint64_t deadline_ms, struct error *err)
 {
-    struct docker_entry top = {.path = ".", .directory = true, .mode = 0755, .uid = uid, .gid = gid};
+    struct docker_entry own = {.path = "/", .directory = true, .mode = 0755, .uid = uid, .gid = gid};
+    struct docker_entry common = {.path = "/", .directory = true, .mode = 01777};
 
-    return uid == 0 && gid == 0 ? 0 : docker_archive_put(engine, id, workdir, &top, 1, deadline_ms, err);
+    if (docker_archive_put(engine, id, workdir, &own, 1, deadline_ms, err) < 0) {
+        return -1;
+    }
+    return strcmp(workdir, "/tmp") == 0 ? 0 : docker_archive_put(engine, id, "/tmp", &common, 1, deadline_ms, err);
 }
 
 int docker_prepare(struct docker_engine *engine, const char *id, const char *user, const char *workdir,
@@ -118,7 +123,7 @@ int docker_prepare(struct docker_engine *engine, const char *id, const char *use
         docker_put_hand(engine, id, DOCKER_HAND_DIR, uid, gid, read_only_root, deadline_ms, err) < 0) {
         return -1;
     }
-    return read_only_root ? give_volume(engine, id, workdir, uid, gid, deadline_ms, err)
+    return read_only_root ? give_volumes(engine, id, workdir, uid, gid, deadline_ms, err)
                           : put_workdir(engine, id, workdir, uid, gid, deadline_ms, err);
 }
 
