@@ -480,8 +480,10 @@ int docker_attach_connect(struct docker_state *state, uint64_t deadline_ms, int 
         return -1;
     }
     if (!runs) {
-        return error_set(err, ERROR_SANDBOX_GONE, 0, "the hand in container %.12s has ended",
-                         state->id);
+        return error_set(
+            err, ERROR_SANDBOX_GONE, 0,
+            "the hand in container %.12s has ended; provisioning the session starts it again",
+            state->id);
     }
     return docker_relay(state, deadline_ms, ret_fd, err);
 }

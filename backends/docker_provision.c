@@ -350,17 +350,34 @@ static int provision(struct work *w, struct sandbox *ret, struct error *err)
                      "container %s does not come to run in time (is it being removed, or made by others?)", w->name);
 }
 
+/* The session is known to work in a container of somebody else's. */
+static int provision_attached(struct work *w, const char *container, struct sandbox *ret, struct error *err)
+{
+    if (w->spec->image != NULL && w->spec->image[0] != '\0') {
+        error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s is attached to container %.100s and has no image",
+                  w->spec->session, container);
+        docker_engine_close(w->engine);
+        return -1;
+    }
+    return docker_attach_find(w->engine, w->spec->session, w->deadline_ms, ret, err);
+}
+
 int docker_provision(const struct sandbox_spec *spec, uint64_t deadline_ms, struct sandbox *ret, struct error *err)
 {
     struct work w = {.spec = spec, .deadline_ms = deadline_ms};
+    cleanup_free char *container = NULL;
     int r;
 
     if (docker_settings_read(&spec->engine, &w.settings, err) < 0 || check_spec(spec, err) < 0 ||
+        docker_attach_known(spec->session, &container, err) < 0 ||
         docker_engine_open(&w.engine, deadline_ms, err) < 0) {
         return -1;
     }
     if (spec->attach != NULL) {
         return docker_attach_provision(w.engine, spec, deadline_ms, ret, err);
+    }
+    if (container != NULL) {
+        return provision_attached(&w, container, ret, err);
     }
     snprintf(w.name, sizeof w.name, DOCKER_NAME_PREFIX "%s", spec->session);
     r = provision(&w, ret, err);

@@ -119,8 +119,8 @@ static void say_way(const struct sayer *s, const struct docker_state *state,
     snprintf(engine, sizeof engine, "%s %s (API %s)",
              docker_engine_is_podman(state->engine) ? "Podman" : "Docker",
              docker_engine_version(state->engine), docker_engine_api(state->engine));
-    say_text(s, "engine", engine);
-    say_text(s, "engine_host", docker_engine_host(state->engine));
+    say_text(s, "daemon", engine);
+    say_text(s, "daemon_host", docker_engine_host(state->engine));
 }
 
 int docker_status(struct sandbox *sandbox,

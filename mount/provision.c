@@ -7,26 +7,30 @@
 static int provision_run(struct invocation *invocation, struct error *err)
 {
     cleanup_sandbox struct sandbox sandbox = {0};
+    const char *how;
 
     if (verb_provision_session(&invocation->options, invocation->arguments.words[0], &sandbox,
                                err) < 0) {
         return -1;
     }
+    how = !sandbox.created                          ? "is there already,"
+          : invocation->options.spec.attach != NULL ? "attached to"
+                                                    : "made";
     if (invocation->options.json) {
         return print_json(json_pack("{s:s, s:s, s:s, s:b}", "session", sandbox.session, "id",
                                     sandbox.id, "backend", sandbox.backend->name, "created",
                                     (int)sandbox.created),
                           err);
     }
-    printf("%s: %s %s sandbox %s\n", sandbox.session,
-           sandbox.created ? "made" : "is there already,", sandbox.backend->name, sandbox.id);
+    printf("%s: %s %s sandbox %s\n", sandbox.session, how, sandbox.backend->name, sandbox.id);
     return EXIT_DONE;
 }
 
 const struct verb verb_provision = {
     .name = "provision",
     .summary = "make a session's sandbox where there is none",
-    .synopsis = "SESSION [options]\n       handsfs provision --attach CONTAINER [SESSION] [options]",
+    .synopsis =
+        "SESSION [options]\n       handsfs provision --attach CONTAINER [SESSION] [options]",
     .text = "Makes the sandbox of SESSION, unless it runs already: then nothing is changed, and "
             "one that was\n"
             "made with another image, workdir or network is an error. Live mounts of the session "
