@@ -1,5 +1,6 @@
-/* The Kubernetes backend's operations. Nothing but the API server is believed about what there is, and a Pod is known
- * by its uid: whoever has another one in hand than the one that was found finds it gone, whatever its name. */
+/* The Kubernetes backend's operations. Nothing but the API server is believed about what there
+ * is, and a Pod is known by its uid: whoever has another one in hand than the one that was found
+ * finds it gone, whatever its name. */
 #include "backends/k8s.h"
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ int k8s_target_open(const struct k8s_place *place, struct k8s_target *ret, struc
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
     if (!k8s_is_name(target.namespace_)) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "\"%.100s\" is no namespace", target.namespace_);
+        return error_set(err, ERROR_BAD_REQUEST, 0, "\"%.100s\" is no namespace",
+                         target.namespace_);
     }
     *ret = target;
     target = (struct k8s_target)K8S_TARGET_INIT;
@@ -53,16 +55,16 @@ int k8s_target_open(const struct k8s_place *place, struct k8s_target *ret, struc
 char *k8s_pod_path(const struct k8s_target *target, const char *name)
 {
     char *path;
-    int r = asprintf(&path, "/api/v1/namespaces/%s/pods%s%s", target->namespace_, name != NULL ? "/" : "",
-                     name != NULL ? name : "");
+    int r = asprintf(&path, "/api/v1/namespaces/%s/pods%s%s", target->namespace_,
+                     name != NULL ? "/" : "", name != NULL ? name : "");
 
     return r < 0 ? NULL : path;
 }
 
 /* ---- One Pod ---- */
 
-int k8s_pod_get(const struct k8s_target *target, const char *name, uint64_t deadline_ms, json_t **ret,
-                struct error *err)
+int k8s_pod_get(const struct k8s_target *target, const char *name, uint64_t deadline_ms,
+                json_t **ret, struct error *err)
 {
     cleanup_k8s_reply struct k8s_reply reply = {.status = 0};
     cleanup_free char *path = k8s_pod_path(target, name);
@@ -82,7 +84,9 @@ int k8s_pod_get(const struct k8s_target *target, const char *name, uint64_t dead
         return k8s_refused(&reply, err, "look at Pod %s", name);
     }
     *ret = take_ptr(reply.json);
-    return *ret == NULL ? error_set(err, ERROR_NO_ANSWER, 0, "the API server says nothing of Pod %s", name) : 0;
+    return *ret == NULL
+               ? error_set(err, ERROR_NO_ANSWER, 0, "the API server says nothing of Pod %s", name)
+               : 0;
 }
 
 /* Ends a watch when the Pod of this uid is no more. */
@@ -108,13 +112,15 @@ int k8s_pod_delete(const struct k8s_target *target, const char *name, const char
     if (k8s_call(target->client, "DELETE", path, body, deadline_ms, &reply, err) < 0) {
         return -1;
     }
-    if (reply.status == 404 || reply.status == 409) { /* none of this name, or another one has it now */
+    if (reply.status == 404 ||
+        reply.status == 409) { /* none of this name, or another one has it now */
         return 0;
     }
     if (reply.status >= 300) {
         return k8s_refused(&reply, err, "delete Pod %s", name);
     }
-    if (k8s_watch_pod(target->client, target->namespace_, name, NULL, deadline_ms, is_gone, copy, err) < 0) {
+    if (k8s_watch_pod(target->client, target->namespace_, name, NULL, deadline_ms, is_gone, copy,
+                      err) < 0) {
         return error_prefix(err, "Pod %s is being deleted and is not gone yet", name);
     }
     return 0;
@@ -130,6 +136,7 @@ static void state_free(struct k8s_state *state)
         free(state->uid);
         free(state->container);
         free(state->container_id);
+        free(state->directory);
         free(state->hand);
         free(state->socket);
         free(state);
@@ -141,18 +148,21 @@ static void k8s_release(struct sandbox *sandbox)
     state_free(sandbox->state);
 }
 
-/* "UID", or "UID/CONTAINER" where another container in the same Pod would be another sandbox. */
+/* "UID", or "UID/CONTAINER/HAND" where another container in the same Pod or another hand would
+ * be another sandbox. */
 static char *make_id(const struct k8s_handle *from)
 {
     const char *container = from->container_id;
     const char *scheme = container != NULL ? strstr(container, "://") : NULL;
+    const char *hand = from->socket != NULL ? strrchr(from->socket, '-') : NULL;
     char *id;
     int r;
 
     if (container == NULL) {
         return strdup(from->uid);
     }
-    r = asprintf(&id, "%s/%.12s", from->uid, scheme != NULL ? scheme + 3 : container);
+    r = asprintf(&id, "%s/%.12s/%.12s", from->uid, scheme != NULL ? scheme + 3 : container,
+                 hand != NULL ? hand + 1 : "");
     return r < 0 ? NULL : id;
 }
 
@@ -171,8 +181,10 @@ int k8s_handle_make(struct k8s_target *target, const struct k8s_handle *from, st
         state->uid = strdup(from->uid);
         state->container = strdup(from->container);
         state->container_id = from->container_id != NULL ? strdup(from->container_id) : NULL;
-        ok = asprintf(&state->hand, "%s" K8S_HAND_IN, directory) >= 0 &&
-             asprintf(&state->socket, "%s" K8S_SOCKET_IN, directory) >= 0 &&
+        state->directory = strdup(directory);
+        ok = state->directory != NULL && asprintf(&state->hand, "%s" K8S_HAND_IN, directory) >= 0 &&
+             (state->socket = strdup(from->socket != NULL ? from->socket : K8S_SOCKET_PATH)) !=
+                 NULL &&
              state->pod != NULL && state->uid != NULL && state->container != NULL &&
              (from->container_id == NULL || state->container_id != NULL);
     }
@@ -206,12 +218,14 @@ static int settle_place(const struct sandbox_spec *spec, const struct k8s_settin
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char *copy;
 
-        if (rows[i].wanted == NULL || (*rows[i].is != NULL && strcmp(rows[i].wanted, *rows[i].is) == 0)) {
+        if (rows[i].wanted == NULL ||
+            (*rows[i].is != NULL && strcmp(rows[i].wanted, *rows[i].is) == 0)) {
             continue;
         }
         if (recorded) {
-            return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s is in %s %.100s, not %.100s", spec->session,
-                             rows[i].what, *rows[i].is != NULL ? *rows[i].is : "(the current one)",
+            return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s is in %s %.100s, not %.100s",
+                             spec->session, rows[i].what,
+                             *rows[i].is != NULL ? *rows[i].is : "(the current one)",
                              rows[i].wanted);
         }
         copy = strdup(rows[i].wanted);
@@ -261,12 +275,13 @@ static int k8s_provision(const struct sandbox_spec *spec, uint64_t deadline_ms, 
 
 static int not_ours(const char *name, struct error *err)
 {
-    return error_set(err, ERROR_BAD_REQUEST, 0, "Pod %s was not made by handsfs: it is left alone", name);
+    return error_set(err, ERROR_BAD_REQUEST, 0, "Pod %s was not made by handsfs: it is left alone",
+                     name);
 }
 
 /* The session's Pod, which must be ours; *ret NULL where there is none. */
-static int find_pod(const struct k8s_target *target, const char *session, uint64_t deadline_ms, json_t **ret,
-                    struct k8s_view *view, struct error *err)
+static int find_pod(const struct k8s_target *target, const char *session, uint64_t deadline_ms,
+                    json_t **ret, struct k8s_view *view, struct error *err)
 {
     json_auto_t *pod = NULL;
     char name[K8S_NAME_BYTES];
@@ -288,7 +303,8 @@ static int find_pod(const struct k8s_target *target, const char *session, uint64
     return 0;
 }
 
-static int k8s_attach(const char *session, uint64_t deadline_ms, struct sandbox *ret, struct error *err)
+static int k8s_attach(const char *session, uint64_t deadline_ms, struct sandbox *ret,
+                      struct error *err)
 {
     cleanup_place struct k8s_place place = K8S_PLACE_INIT;
     cleanup_target struct k8s_target target = K8S_TARGET_INIT;
@@ -297,7 +313,8 @@ static int k8s_attach(const char *session, uint64_t deadline_ms, struct sandbox 
     bool recorded = false;
 
     deadline_ms = k8s_bounded(deadline_ms);
-    if (k8s_place_find(session, &place, &recorded, err) < 0 || k8s_target_open(&place, &target, err) < 0) {
+    if (k8s_place_find(session, &place, &recorded, err) < 0 ||
+        k8s_target_open(&place, &target, err) < 0) {
         return -1;
     }
     if (place.pod != NULL) {
@@ -307,16 +324,19 @@ static int k8s_attach(const char *session, uint64_t deadline_ms, struct sandbox 
         return -1;
     }
     if (pod == NULL) {
-        return error_set(err, ERROR_SANDBOX_GONE, 0, "session %s has no Pod in namespace %s of %s", session,
-                         target.namespace_, k8s_client_server(target.client));
+        return error_set(err, ERROR_SANDBOX_GONE, 0, "session %s has no Pod in namespace %s of %s",
+                         session, target.namespace_, k8s_client_server(target.client));
     }
     if (view.stage != K8S_RUNNING) {
         return error_set(err, ERROR_SANDBOX_GONE, 0, "session %s does not run: %s", session,
                          view.why[0] != '\0' ? view.why : "its Pod has not started");
     }
     return k8s_handle_make(&target,
-                           &(struct k8s_handle){.session = session, .workdir = view.workdir, .pod = view.name,
-                                                .uid = view.uid, .container = K8S_CONTAINER},
+                           &(struct k8s_handle){.session = session,
+                                                .workdir = view.workdir,
+                                                .pod = view.name,
+                                                .uid = view.uid,
+                                                .container = K8S_CONTAINER},
                            ret, err);
 }
 
@@ -340,18 +360,21 @@ static int list_page(const struct k8s_target *target, json_t **next, const struc
 
     k8s_reply_init(&reply);
     if (path == NULL || buffer_append_string(&query, path) < 0 ||
-        http_put_query(&query, "labelSelector", SELECTOR) < 0 || buffer_printf(&query, "&limit=%d", PAGE_PODS) < 0 ||
+        http_put_query(&query, "labelSelector", SELECTOR) < 0 ||
+        buffer_printf(&query, "&limit=%d", PAGE_PODS) < 0 ||
         (*next != NULL && http_put_query(&query, "continue", json_string_value(*next)) < 0) ||
         (text = buffer_text(&query)) == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
-    if (k8s_call(target->client, "GET", text, NULL, clock_now_ms() + K8S_CALL_MS, &reply, err) < 0) {
+    if (k8s_call(target->client, "GET", text, NULL, clock_now_ms() + K8S_CALL_MS, &reply, err) <
+        0) {
         return -1;
     }
     if (reply.status != 200) {
         return k8s_refused(&reply, err, "list the Pods in namespace %s", target->namespace_);
     }
-    json_array_foreach(k8s_at(reply.json, "items", NULL), i, pod) {
+    json_array_foreach(k8s_at(reply.json, "items", NULL), i, pod)
+    {
         const char *session = k8s_text(pod, "metadata", "annotations", K8S_SESSION, NULL);
         struct error ignored = {0};
 
@@ -391,7 +414,8 @@ static int list_place(struct listing *listing, const struct k8s_place *place, st
     return 0;
 }
 
-static int list_recorded(void *arg, const char *session, const struct k8s_place *place, struct error *err)
+static int list_recorded(void *arg, const char *session, const struct k8s_place *place,
+                         struct error *err)
 {
     struct listing *listing = arg;
 
@@ -415,8 +439,8 @@ static int k8s_list(void (*found)(void *arg, const char *session), void *arg, st
 }
 
 /* Somebody else's Pod is theirs to delete. When they have, the session may be forgotten. */
-static int destroy_foreign(const struct k8s_target *target, const char *session, const struct k8s_place *place,
-                           uint64_t deadline_ms, struct error *err)
+static int destroy_foreign(const struct k8s_target *target, const char *session,
+                           const struct k8s_place *place, uint64_t deadline_ms, struct error *err)
 {
     json_auto_t *pod = NULL;
 
@@ -424,9 +448,10 @@ static int destroy_foreign(const struct k8s_target *target, const char *session,
         return -1;
     }
     if (pod != NULL && strcmp(k8s_text(pod, "metadata", "uid", NULL), place->uid) == 0) {
-        return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "session %s is Pod %s, which somebody else made: handsfs does not delete it", session,
-                         place->pod);
+        return error_set(
+            err, ERROR_BAD_REQUEST, 0,
+            "session %s is Pod %s, which somebody else made: handsfs does not delete it", session,
+            place->pod);
     }
     return k8s_place_forget(session, err);
 }
@@ -478,24 +503,44 @@ static int check_running(const struct k8s_state *state, uint64_t deadline_ms, st
         return -1;
     }
     if (strcmp(view.uid, state->uid) != 0) {
-        return error_set(err, ERROR_SANDBOX_GONE, 0, "Pod %s was replaced by another one", state->pod);
+        return error_set(err, ERROR_SANDBOX_GONE, 0, "Pod %s was replaced by another one",
+                         state->pod);
     }
     if (view.stage != K8S_RUNNING) {
         return error_set(err, ERROR_SANDBOX_GONE, 0, "Pod %s does not run: %s", state->pod,
                          view.why[0] != '\0' ? view.why : "it is starting");
     }
     if (state->container_id != NULL && strcmp(view.container_id, state->container_id) != 0) {
-        return error_set(err, ERROR_SANDBOX_GONE, 0, "container %s of Pod %s was started anew", state->container,
-                         state->pod);
+        return error_set(err, ERROR_SANDBOX_GONE, 0, "container %s of Pod %s was started anew",
+                         state->container, state->pod);
     }
     return 0;
 }
 
-static int k8s_connect(struct sandbox *sandbox, uint64_t deadline_ms, int *ret_fd, struct error *err)
+/* Somebody else's Pod lives on without its hand. */
+static int check_hand(const struct k8s_state *state, uint64_t deadline_ms, struct error *err)
+{
+    const struct k8s_handle handle = {.pod = state->pod,
+                                      .container = state->container,
+                                      .directory = state->directory,
+                                      .socket = state->socket};
+
+    if (state->container_id == NULL ||
+        k8s_await_hand(&state->target, &handle, false, deadline_ms, err) == 0) {
+        return 0;
+    }
+    err->code = err->code == ERROR_IO ? ERROR_SANDBOX_GONE : err->code;
+    return error_prefix(
+        err, "the hand in Pod %s has ended; provisioning the session starts it again", state->pod);
+}
+
+static int k8s_connect(struct sandbox *sandbox, uint64_t deadline_ms, int *ret_fd,
+                       struct error *err)
 {
     const struct k8s_state *state = sandbox->state;
     cleanup_k8s_reply struct k8s_reply refused = {.status = 0};
-    const char *const of_ours[] = {state->hand, "connect", "--socket", state->socket, "--peer-pid", "1", NULL};
+    const char *const of_ours[] = {state->hand,  "connect", "--socket", state->socket,
+                                   "--peer-pid", "1",       NULL};
     const char *const of_others[] = {state->hand, "connect", "--socket", state->socket, NULL};
     struct k8s_exec exec = {.namespace_ = state->target.namespace_,
                             .pod = state->pod,
@@ -505,6 +550,7 @@ static int k8s_connect(struct sandbox *sandbox, uint64_t deadline_ms, int *ret_f
 
     k8s_reply_init(&refused);
     if (check_running(state, exec.deadline_ms, err) < 0 ||
+        check_hand(state, exec.deadline_ms, err) < 0 ||
         k8s_exec_stream(state->target.client, &exec, ret_fd, &refused, err) < 0) {
         return -1;
     }

@@ -1,4 +1,5 @@
-/* `handsfs doctor`: which cluster that is, whether it answers, and whether we may do what we have to. */
+/* `handsfs doctor`: which cluster that is, whether it answers, and whether we may do what we
+ * have to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,21 +28,22 @@ static const struct permission permissions[] = {
     {"delete", "", "pods", "", DOCTOR_MISSING, "to remove sandboxes"},
     {"create", "", "pods", "exec", DOCTOR_MISSING, "to reach the hand"},
     {"get", "", "pods", "exec", DOCTOR_MISSING, "to reach the hand over WebSocket"},
-    {"create", "networking.k8s.io", "networkpolicies", "", DOCTOR_OPTIONAL, "for --set network_none=policy"},
+    {"create", "networking.k8s.io", "networkpolicies", "", DOCTOR_OPTIONAL,
+     "for --set network_none=policy"},
 };
 
 /* 1 for yes, 0 for no, -1 where the API server does not say. */
 static int may(const struct k8s_target *target, const struct permission *p, struct error *err)
 {
     cleanup_k8s_reply struct k8s_reply reply = {.status = 0};
-    json_auto_t *body =
-        json_pack("{s:s,s:s,s:{s:{s:s,s:s,s:s,s:s,s:s}}}", "apiVersion", "authorization.k8s.io/v1", "kind",
-                  "SelfSubjectAccessReview", "spec", "resourceAttributes", "namespace", target->namespace_, "verb",
-                  p->verb, "group", p->group, "resource", p->resource, "subresource", p->subresource);
+    json_auto_t *body = json_pack(
+        "{s:s,s:s,s:{s:{s:s,s:s,s:s,s:s,s:s}}}", "apiVersion", "authorization.k8s.io/v1", "kind",
+        "SelfSubjectAccessReview", "spec", "resourceAttributes", "namespace", target->namespace_,
+        "verb", p->verb, "group", p->group, "resource", p->resource, "subresource", p->subresource);
 
     k8s_reply_init(&reply);
-    if (k8s_call(target->client, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body,
-                 clock_now_ms() + DOCTOR_CALL_MS, &reply, err) < 0) {
+    if (k8s_call(target->client, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                 body, clock_now_ms() + DOCTOR_CALL_MS, &reply, err) < 0) {
         return -1;
     }
     if (reply.status >= 300) {
@@ -62,18 +64,22 @@ static void report_permissions(const struct k8s_target *target, doctor_report re
         int r = may(target, p, &err);
 
         if (r < 0) {
-            report(arg, DOCTOR_OPTIONAL, "the API server does not say what is permitted", err.message);
+            report(arg, DOCTOR_OPTIONAL, "the API server does not say what is permitted",
+                   err.message);
             return;
         }
         if (r > 0) {
             allowed++;
             continue;
         }
-        snprintf(line, sizeof line, "%s of %s%s%s in namespace %s, %s, is not permitted", p->verb, p->resource,
-                 p->subresource[0] != '\0' ? "/" : "", p->subresource, target->namespace_, p->what);
-        report(arg, p->without, line, "grant it with a Role: handsfs-k8s(7) shows the least that is needed");
+        snprintf(line, sizeof line, "%s of %s%s%s in namespace %s, %s, is not permitted", p->verb,
+                 p->resource, p->subresource[0] != '\0' ? "/" : "", p->subresource,
+                 target->namespace_, p->what);
+        report(arg, p->without, line,
+               "grant it with a Role: handsfs-k8s(7) shows the least that is needed");
     }
-    snprintf(line, sizeof line, "%u of %u permissions in namespace %s", allowed, count, target->namespace_);
+    snprintf(line, sizeof line, "%u of %u permissions in namespace %s", allowed, count,
+             target->namespace_);
     report(arg, DOCTOR_OK, line, NULL);
 }
 
@@ -87,8 +93,10 @@ static bool report_version(const struct k8s_target *target, doctor_report report
     long major, minor;
 
     k8s_reply_init(&reply);
-    if (k8s_call(target->client, "GET", "/version", NULL, clock_now_ms() + DOCTOR_CALL_MS, &reply, &err) < 0 ||
-        (reply.status != 200 && k8s_refused(&reply, &err, "the API server %s", k8s_client_server(target->client)) < 0)) {
+    if (k8s_call(target->client, "GET", "/version", NULL, clock_now_ms() + DOCTOR_CALL_MS, &reply,
+                 &err) < 0 ||
+        (reply.status != 200 &&
+         k8s_refused(&reply, &err, "the API server %s", k8s_client_server(target->client)) < 0)) {
         snprintf(line, sizeof line, "the cluster does not answer: %s", err.message);
         report(arg, DOCTOR_OPTIONAL, line, "only the k8s backend needs one; KUBECONFIG says which");
         return false;
@@ -97,8 +105,8 @@ static bool report_version(const struct k8s_target *target, doctor_report report
                    strlen(k8s_text(reply.json, "gitVersion", NULL)));
     major = strtol(k8s_text(reply.json, "major", NULL), NULL, 10);
     minor = strtol(k8s_text(reply.json, "minor", NULL), NULL, 10);
-    snprintf(line, sizeof line, "Kubernetes %s at %s, namespace %s", version, k8s_client_server(target->client),
-             target->namespace_);
+    snprintf(line, sizeof line, "Kubernetes %s at %s, namespace %s", version,
+             k8s_client_server(target->client), target->namespace_);
     if (major == 1 && minor < MINOR_LEAST) {
         report(arg, DOCTOR_MISSING, line, "Kubernetes 1.19 or later is needed");
         return false;
@@ -126,7 +134,8 @@ void k8s_doctor(doctor_report report, void *arg)
     if (report_version(&target, report, arg)) {
         report_permissions(&target, report, arg);
         report(arg, DOCTOR_OK,
-               "--network none takes a Pod's interfaces down before the sandbox starts (capability NET_ADMIN of a "
+               "--network none takes a Pod's interfaces down before the sandbox starts (capability "
+               "NET_ADMIN of a "
                "first container)",
                NULL);
     }

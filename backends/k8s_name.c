@@ -1,6 +1,6 @@
-/* A session's name as a Pod's. Names of Pods are in lower case and have no underscores, so two sessions may differ
- * only in what is lost; they are told apart by a hash of the whole name. A session that looks like a
- * name with such a hash gets one, too. */
+/* A session's name as a Pod's. Names of Pods are in lower case and have no underscores, so two
+ * sessions may differ only in what is lost; they are told apart by a hash of the whole name. A
+ * session that looks like a name with such a hash gets one, too. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ static bool ends_like_a_hash(const char *session, size_t length)
 void k8s_session_label(const char *session, char ret[K8S_NAME_BYTES])
 {
     size_t length = strlen(session);
-    bool same = length <= LABEL_MAX && is_label_char(session[0]) && is_label_char(session[length - 1]) &&
-                !ends_like_a_hash(session, length);
+    bool same = length <= LABEL_MAX && is_label_char(session[0]) &&
+                is_label_char(session[length - 1]) && !ends_like_a_hash(session, length);
     size_t n = 0;
 
     for (; n < length && n < LABEL_MAX; n++) {

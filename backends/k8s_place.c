@@ -1,6 +1,7 @@
-/* Where a session is. Most are where the kubeconfig's current context points to, and of them nothing is kept here.
- * One file a session, in JSON, in this user's state directory, is for those that were put into a context or
- * namespace of their own, and for Pods that somebody else made. */
+/* Where a session is. Most are where the kubeconfig's current context points to, and of them
+ * nothing is kept here. One file a session, in JSON, in this user's state directory, is for
+ * those that were put into a context or namespace of their own, and for Pods that somebody else
+ * made. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,7 @@ void k8s_place_release(struct k8s_place *place)
     free(place->container_id);
     free(place->workdir);
     free(place->directory);
+    free(place->socket);
     *place = (struct k8s_place)K8S_PLACE_INIT;
 }
 
@@ -44,10 +46,12 @@ static int from_environment(const char *variable, char **ret, struct error *err)
 /* The fields and what they are called. */
 static char **field(struct k8s_place *place, size_t i, const char **ret_key)
 {
-    static const char *const keys[] = {"context",      "namespace", "pod",      "uid", "container",
-                                       "container_id", "workdir",   "directory"};
-    char **fields[] = {&place->context,      &place->namespace_, &place->pod,      &place->uid,
-                       &place->container,    &place->container_id, &place->workdir, &place->directory};
+    static const char *const keys[] = {"context", "namespace", "pod",
+                                       "uid",     "container", "container_id",
+                                       "workdir", "directory", "socket"};
+    char **fields[] = {&place->context, &place->namespace_, &place->pod,
+                       &place->uid,     &place->container,  &place->container_id,
+                       &place->workdir, &place->directory,  &place->socket};
 
     if (i >= sizeof keys / sizeof keys[0]) {
         return NULL;
@@ -70,13 +74,16 @@ static int read_record(int dir, const char *session, struct k8s_place *ret, bool
 
     if (fd < 0) {
         *ret_recorded = false;
-        return errno == ENOENT ? 0 : error_set_errno(err, errno, "what is known of session %s", session);
+        return errno == ENOENT
+                   ? 0
+                   : error_set_errno(err, errno, "what is known of session %s", session);
     }
     text = malloc(FILE_MAX);
     n = text == NULL ? -1 : read(fd, text, FILE_MAX);
     json = n <= 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(json)) {
-        return error_set(err, ERROR_IO, 0, "what is kept of session %s (in the state directory, %s/%s) is damaged",
+        return error_set(err, ERROR_IO, 0,
+                         "what is kept of session %s (in the state directory, %s/%s) is damaged",
                          session, STATE_DIRECTORY, session);
     }
     for (size_t i = 0; (to = field(&place, i, &key)) != NULL; i++) {
@@ -92,7 +99,8 @@ static int read_record(int dir, const char *session, struct k8s_place *ret, bool
     return 0;
 }
 
-int k8s_place_find(const char *session, struct k8s_place *ret, bool *ret_recorded, struct error *err)
+int k8s_place_find(const char *session, struct k8s_place *ret, bool *ret_recorded,
+                   struct error *err)
 {
     cleanup_fd int dir = -1;
     bool recorded = false;
@@ -130,7 +138,8 @@ static int write_file(int dir, const char *name, const char *text, struct error 
     if (fd < 0) {
         return error_set_errno(err, errno, "remember session %s", name);
     }
-    if (write(fd, text, length) != (ssize_t)length || fsync(fd) < 0 || renameat(dir, temporary, dir, name) < 0) {
+    if (write(fd, text, length) != (ssize_t)length || fsync(fd) < 0 ||
+        renameat(dir, temporary, dir, name) < 0) {
         int e = errno;
 
         unlinkat(dir, temporary, 0);
@@ -150,14 +159,17 @@ int k8s_place_write(const char *session, const struct k8s_place *place, struct e
 
     for (size_t i = 0; (from = field(&copy, i, &key)) != NULL; i++) {
         if (*from != NULL && json_object_set_new(json, key, json_string(*from)) < 0) {
-            return error_set(err, ERROR_BAD_REQUEST, 0, "the %s of session %s cannot be written down", key, session);
+            return error_set(err, ERROR_BAD_REQUEST, 0,
+                             "the %s of session %s cannot be written down", key, session);
         }
     }
     text = json_dumps(json, JSON_INDENT(2));
     if (text == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
-    return state_dir_open(STATE_DIRECTORY, &dir, NULL, err) < 0 ? -1 : write_file(dir, session, text, err);
+    return state_dir_open(STATE_DIRECTORY, &dir, NULL, err) < 0
+               ? -1
+               : write_file(dir, session, text, err);
 }
 
 int k8s_place_forget(const char *session, struct error *err)

@@ -11,8 +11,8 @@
 #include "sandbox/cleanup.h"
 
 #define VOLUME "handsfs"
-#define ID_MAX 4294967294u     /* the last one means "none" */
-#define GRACE_SECONDS 2        /* the hand ends at once when it is told to */
+#define ID_MAX 4294967294u /* the last one means "none" */
+#define GRACE_SECONDS 2    /* the hand ends at once when it is told to */
 #define QUANTITY_BYTES 32
 #define STEP_BYTES 128
 
@@ -23,11 +23,46 @@
 
 /* In the kernel's numbering, capabilities(7). */
 static const char *const capabilities[] = {
-    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
-    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
-    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
     "CHECKPOINT_RESTORE",
 };
 
@@ -36,10 +71,10 @@ struct plan {
     const struct sandbox_spec *spec;
     const struct k8s_settings *settings;
     char name[K8S_NAME_BYTES], label[K8S_NAME_BYTES];
-    bool user;           /* was asked for: */
+    bool user; /* was asked for: */
     uint32_t uid, gid;
-    bool cut;            /* the first container takes the network down, as root */
-    bool own_image;      /* the first container is made from the sandbox's image */
+    bool cut;       /* the first container takes the network down, as root */
+    bool own_image; /* the first container is made from the sandbox's image */
     bool workdir_volume, tmp_volume;
 };
 
@@ -81,14 +116,15 @@ static int parse_user(const char *user, struct plan *plan, struct error *err)
         rest = parse_id(rest + 1, &plan->gid);
     }
     if (rest == NULL || *rest != '\0') {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID", user);
+        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID",
+                         user);
     }
     plan->user = true;
     return 0;
 }
 
-static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings *settings, struct plan *plan,
-                     struct error *err)
+static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings *settings,
+                     struct plan *plan, struct error *err)
 {
     const char *image = spec->image;
 
@@ -97,16 +133,19 @@ static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings 
         return error_set(err, ERROR_BAD_REQUEST, 0, "the k8s backend needs an image (--image)");
     }
     if (spec->pids != 0) {
-        return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "a Pod cannot be given a limit on processes (--pids): Kubernetes has one a node "
-                         "(the kubelet's podPidsLimit), none a Pod");
+        return error_set(
+            err, ERROR_BAD_REQUEST, 0,
+            "a Pod cannot be given a limit on processes (--pids): Kubernetes has one a node "
+            "(the kubelet's podPidsLimit), none a Pod");
     }
     if (strchr(spec->workdir, ':') != NULL) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "workdir \"%.200s\": no colon may be in a Pod's", spec->workdir);
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "workdir \"%.200s\": no colon may be in a Pod's", spec->workdir);
     }
     if (strcmp(spec->workdir, K8S_HAND_DIR) == 0 ||
         strncmp(spec->workdir, K8S_HAND_DIR "/", sizeof K8S_HAND_DIR) == 0) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "workdir \"%.200s\" lies in " K8S_HAND_DIR, spec->workdir);
+        return error_set(err, ERROR_BAD_REQUEST, 0, "workdir \"%.200s\" lies in " K8S_HAND_DIR,
+                         spec->workdir);
     }
     if (spec->user != NULL && spec->user[0] != '\0' && parse_user(spec->user, plan, err) < 0) {
         return -1;
@@ -143,8 +182,10 @@ static int append_text(json_t *array, const char *text)
     return json_array_append_new(array, verbatim(text));
 }
 
-/* The session's variables; one that is no UTF-8, which JSON has no way to say, goes to the hand in base64. */
-static int put_environment(const struct sandbox_spec *spec, json_t *env, json_t *command, struct error *err)
+/* The session's variables; one that is no UTF-8, which JSON has no way to say, goes to the hand
+ * in base64. */
+static int put_environment(const struct sandbox_spec *spec, json_t *env, json_t *command,
+                           struct error *err)
 {
     for (size_t i = 0; i < spec->env.count; i++) {
         const char *entry = spec->env.entries[i];
@@ -153,15 +194,17 @@ static int put_environment(const struct sandbox_spec *spec, json_t *env, json_t 
         json_t *said = verbatim(value);
 
         if (said != NULL) {
-            json_t *one = json_pack("{s:s%,s:o}", "name", entry, (size_t)(value - 1 - entry), "value", said);
+            json_t *one =
+                json_pack("{s:s%,s:o}", "name", entry, (size_t)(value - 1 - entry), "value", said);
 
             if (json_array_append_new(env, one) < 0) {
                 return no_memory(err);
             }
             continue;
         }
-        if (base64_encode(&text, (const uint8_t *)entry, strlen(entry)) < 0 || buffer_text(&text) == NULL ||
-            append_text(command, "--env-base64") < 0 || append_text(command, (const char *)text.data) < 0) {
+        if (base64_encode(&text, (const uint8_t *)entry, strlen(entry)) < 0 ||
+            buffer_text(&text) == NULL || append_text(command, "--env-base64") < 0 ||
+            append_text(command, (const char *)text.data) < 0) {
             return no_memory(err);
         }
     }
@@ -219,16 +262,19 @@ static json_t *resources(const struct sandbox_spec *spec)
     return json_pack("{s:O,s:o}", "requests", limits, "limits", limits);
 }
 
-/* `mode` for the directory NAME of the volume, with the sandbox's user for its owner where that is known. */
+/* `mode` for the directory NAME of the volume, with the sandbox's user for its owner where that
+ * is known. */
 static int add_directory(json_t *steps, const struct plan *plan, const char *name, unsigned mode)
 {
     char step[STEP_BYTES];
     bool known = plan->user || (!plan->cut && plan->own_image); /* else it may be anybody's */
 
     if (plan->cut && plan->user) {
-        snprintf(step, sizeof step, "make=%04o:%u:%u:" K8S_HAND_DIR "/%s", mode, plan->uid, plan->gid, name);
+        snprintf(step, sizeof step, "make=%04o:%u:%u:" K8S_HAND_DIR "/%s", mode, plan->uid,
+                 plan->gid, name);
     } else {
-        snprintf(step, sizeof step, "make=%04o:-:-:" K8S_HAND_DIR "/%s", known ? mode : 0777u, name);
+        snprintf(step, sizeof step, "make=%04o:-:-:" K8S_HAND_DIR "/%s", known ? mode : 0777u,
+                 name);
     }
     return append_text(steps, step);
 }
@@ -239,12 +285,14 @@ static int add_directory(json_t *steps, const struct plan *plan, const char *nam
 static json_t *hand_container(const struct plan *plan, struct error *err)
 {
     json_auto_t *command = json_pack("[s,s,s,s]", "/bin/sh", "-c", "", "sh");
-    json_auto_t *security = json_pack("{s:b,s:b,s:{s:[s]}}", "allowPrivilegeEscalation", 0,
-                                      "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
+    json_auto_t *security = json_pack("{s:{s:[s]}}", "capabilities", "drop", "ALL");
     json_t *limits = resources(plan->spec);
     json_t *container;
-    int r = json_array_set_new(command, 2, verbatim(WAIT_FOR_HAND)); /* "$@" is doubled, and halved again */
+    int r = json_array_set_new(command, 2,
+                               verbatim(WAIT_FOR_HAND)); /* "$@" is doubled, and halved again */
 
+    r |= json_object_set_new(security, "allowPrivilegeEscalation", json_false());
+    r |= json_object_set_new(security, "readOnlyRootFilesystem", json_true());
     r |= add_directory(command, plan, "run", 0700);
     r |= plan->workdir_volume ? add_directory(command, plan, "work", 0755) : 0;
     r |= plan->tmp_volume ? append_text(command, "make=1777:-:-:" K8S_HAND_DIR "/tmp") : 0;
@@ -258,11 +306,12 @@ static json_t *hand_container(const struct plan *plan, struct error *err)
         r |= json_object_set_new(security, "runAsNonRoot", json_false());
         r |= append_text(command, "cut-network");
     }
-    container = json_pack("{s:s,s:s,s:s,s:O,s:s,s:O,s:s,s:o*,s:[{s:s,s:s}]}", "name", K8S_HAND_CONTAINER, "image",
-                          plan->own_image ? plan->spec->image : plan->settings->init_image, "imagePullPolicy",
-                          plan->settings->pull_policy, "command", command, "workingDir", "/",
-                          "securityContext", security, "terminationMessagePolicy", "FallbackToLogsOnError",
-                          "resources", limits, "volumeMounts", "name", VOLUME, "mountPath", K8S_HAND_DIR);
+    container = json_pack(
+        "{s:s,s:s,s:s,s:O,s:s,s:O,s:s,s:o*,s:[{s:s,s:s}]}", "name", K8S_HAND_CONTAINER, "image",
+        plan->own_image ? plan->spec->image : plan->settings->init_image, "imagePullPolicy",
+        plan->settings->pull_policy, "command", command, "workingDir", "/", "securityContext",
+        security, "terminationMessagePolicy", "FallbackToLogsOnError", "resources", limits,
+        "volumeMounts", "name", VOLUME, "mountPath", K8S_HAND_DIR);
     if (r != 0 || container == NULL) {
         json_decref(container);
         error_set(err, ERROR_BAD_REQUEST, 0, "the image's name is no UTF-8, or memory has run out");
@@ -273,8 +322,9 @@ static json_t *hand_container(const struct plan *plan, struct error *err)
 
 static int add_mount(json_t *mounts, const char *directory, const char *at, bool read_only)
 {
-    return json_array_append_new(mounts, json_pack("{s:s,s:s,s:s,s:b}", "name", VOLUME, "subPath", directory,
-                                                   "mountPath", at, "readOnly", read_only));
+    return json_array_append_new(mounts,
+                                 json_pack("{s:s,s:s,s:s,s:b}", "name", VOLUME, "subPath",
+                                           directory, "mountPath", at, "readOnly", read_only));
 }
 
 static json_t *mounts_of(const struct plan *plan)
@@ -291,9 +341,8 @@ static json_t *mounts_of(const struct plan *plan)
 /* The sandbox. */
 static json_t *sandbox_container(const struct plan *plan, struct error *err)
 {
-    json_auto_t *command =
-        json_pack("[s,s,s,s,s,o]", K8S_HAND_PATH, "serve", "--socket", K8S_SOCKET_PATH, "--workdir",
-                  verbatim(plan->spec->workdir));
+    json_auto_t *command = json_pack("[s,s,s,s,s,o]", K8S_HAND_PATH, "serve", "--socket",
+                                     K8S_SOCKET_PATH, "--workdir", verbatim(plan->spec->workdir));
     json_auto_t *env = json_array();
     json_auto_t *drop = dropped(plan->spec, err);
     json_auto_t *mounts = mounts_of(plan);
@@ -302,14 +351,16 @@ static json_t *sandbox_container(const struct plan *plan, struct error *err)
     if (drop == NULL || put_environment(plan->spec, env, command, err) < 0) {
         return NULL;
     }
-    container = json_pack("{s:s,s:s,s:s,s:O,s:s,s:O,s:s,s:o*,s:O,s:{s:b,s:b,s:{s:O}}}", "name", K8S_CONTAINER,
-                          "image", plan->spec->image, "imagePullPolicy", plan->settings->pull_policy, "command",
-                          command, "workingDir", "/", "env", env, "terminationMessagePolicy",
-                          "FallbackToLogsOnError", "resources", resources(plan->spec), "volumeMounts", mounts,
-                          "securityContext", "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem",
+    container = json_pack("{s:s,s:s,s:s,s:O,s:s,s:O,s:s,s:o*,s:O,s:{s:b,s:b,s:{s:O}}}", "name",
+                          K8S_CONTAINER, "image", plan->spec->image, "imagePullPolicy",
+                          plan->settings->pull_policy, "command", command, "workingDir", "/", "env",
+                          env, "terminationMessagePolicy", "FallbackToLogsOnError", "resources",
+                          resources(plan->spec), "volumeMounts", mounts, "securityContext",
+                          "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem",
                           plan->spec->read_only_root, "capabilities", "drop", drop);
     if (container == NULL) {
-        error_set(err, ERROR_BAD_REQUEST, 0, "the workdir or the image's name is no UTF-8, or memory has run out");
+        error_set(err, ERROR_BAD_REQUEST, 0,
+                  "the workdir or the image's name is no UTF-8, or memory has run out");
     }
     return container;
 }
@@ -320,10 +371,11 @@ static json_t *metadata_of(const struct plan *plan)
 {
     const struct sandbox_spec *spec = plan->spec;
 
-    return json_pack("{s:s,s:{s:s,s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s}}", "name", plan->name, "labels", K8S_MANAGED_BY,
-                     "handsfs", K8S_SESSION, plan->label, K8S_NETWORK, network_name(spec->network),
-                     "annotations", K8S_SESSION, spec->session, K8S_IMAGE, spec->image, K8S_WORKDIR,
-                     spec->workdir, K8S_NETWORK, network_name(spec->network), K8S_VERSION, HANDSFS_VERSION);
+    return json_pack("{s:s,s:{s:s,s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s}}", "name", plan->name, "labels",
+                     K8S_MANAGED_BY, "handsfs", K8S_SESSION, plan->label, K8S_NETWORK,
+                     network_name(spec->network), "annotations", K8S_SESSION, spec->session,
+                     K8S_IMAGE, spec->image, K8S_WORKDIR, spec->workdir, K8S_NETWORK,
+                     network_name(spec->network), K8S_VERSION, HANDSFS_VERSION);
 }
 
 static json_t *security_of(const struct plan *plan)
@@ -352,14 +404,15 @@ int k8s_pod_make(const struct sandbox_spec *spec, const struct k8s_settings *set
     if (sandbox == NULL) {
         return -1;
     }
-    *ret = json_pack("{s:s,s:s,s:o,s:{s:s,s:b,s:b,s:i,s:o,s:O*,s:O*,s:O*,s:s*,s:s*,s:[O],s:[O],s:[{s:s,s:{}}]}}",
-                     "apiVersion", "v1", "kind", "Pod", "metadata", metadata_of(&plan), "spec", "restartPolicy",
-                     "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
-                     "terminationGracePeriodSeconds", GRACE_SECONDS, "securityContext", security_of(&plan),
-                     "nodeSelector", settings->node_selector, "tolerations", settings->tolerations,
-                     "imagePullSecrets", settings->pull_secrets, "serviceAccountName", settings->service_account,
-                     "runtimeClassName", settings->runtime_class, "initContainers", hand, "containers", sandbox,
-                     "volumes", "name", VOLUME, "emptyDir");
+    *ret = json_pack(
+        "{s:s,s:s,s:o,s:{s:s,s:b,s:b,s:i,s:o,s:O*,s:O*,s:O*,s:s*,s:s*,s:[O],s:[O],s:[{s:s,s:{}}]}}",
+        "apiVersion", "v1", "kind", "Pod", "metadata", metadata_of(&plan), "spec", "restartPolicy",
+        "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
+        "terminationGracePeriodSeconds", GRACE_SECONDS, "securityContext", security_of(&plan),
+        "nodeSelector", settings->node_selector, "tolerations", settings->tolerations,
+        "imagePullSecrets", settings->pull_secrets, "serviceAccountName", settings->service_account,
+        "runtimeClassName", settings->runtime_class, "initContainers", hand, "containers", sandbox,
+        "volumes", "name", VOLUME, "emptyDir");
     return *ret == NULL ? no_memory(err) : 0;
 }
 
@@ -372,16 +425,19 @@ int k8s_pod_compare(json_t *pod, const struct sandbox_spec *spec, struct error *
     const char *network = k8s_text(pod, "metadata", "annotations", K8S_NETWORK, NULL);
 
     if (spec->image == NULL || strcmp(image, spec->image) != 0) {
-        return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s exists with image \"%.150s\", not \"%.150s\"",
-                         spec->session, image, spec->image != NULL ? spec->image : "");
+        return error_set(err, ERROR_SPEC_MISMATCH, 0,
+                         "session %s exists with image \"%.150s\", not \"%.150s\"", spec->session,
+                         image, spec->image != NULL ? spec->image : "");
     }
     if (strcmp(workdir, spec->workdir) != 0) {
-        return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s exists with workdir \"%.150s\", not \"%.150s\"",
-                         spec->session, workdir, spec->workdir);
+        return error_set(err, ERROR_SPEC_MISMATCH, 0,
+                         "session %s exists with workdir \"%.150s\", not \"%.150s\"", spec->session,
+                         workdir, spec->workdir);
     }
     if (strcmp(network, network_name(spec->network)) != 0) {
-        return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s exists with network %.20s, not %s",
-                         spec->session, network, network_name(spec->network));
+        return error_set(err, ERROR_SPEC_MISMATCH, 0,
+                         "session %s exists with network %.20s, not %s", spec->session, network,
+                         network_name(spec->network));
     }
     return 0;
 }

@@ -1,6 +1,6 @@
-/* `--set network_none=policy`: the cluster's network keeps what the interfaces' absence otherwise would. A network
- * policy selects every Pod of ours without a network and lets nothing in or out. Whether anything enforces policies no API
- * tells; who asks for this says so. */
+/* `--set network_none=policy`: the cluster's network keeps what the interfaces' absence
+ * otherwise would. A network policy selects every Pod of ours without a network and lets nothing
+ * in or out. Whether anything enforces policies no API tells; who asks for this says so. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,12 +12,14 @@
 static json_t *describe(void)
 {
     return json_pack("{s:s,s:s,s:{s:s,s:{s:s}},s:{s:{s:{s:s,s:s}},s:[s,s]}}", "apiVersion",
-                     "networking.k8s.io/v1", "kind", "NetworkPolicy", "metadata", "name", POLICY, "labels",
-                     K8S_MANAGED_BY, "handsfs", "spec", "podSelector", "matchLabels", K8S_MANAGED_BY, "handsfs",
-                     K8S_NETWORK, "none", "policyTypes", "Ingress", "Egress");
+                     "networking.k8s.io/v1", "kind", "NetworkPolicy", "metadata", "name", POLICY,
+                     "labels", K8S_MANAGED_BY, "handsfs", "spec", "podSelector", "matchLabels",
+                     K8S_MANAGED_BY, "handsfs", K8S_NETWORK, "none", "policyTypes", "Ingress",
+                     "Egress");
 }
 
-/* Whether this policy does it: selects by no more than our labels, and has no rule, which would allow something. */
+/* Whether this policy does it: selects by no more than our labels, and has no rule, which would
+ * allow something. */
 static bool cuts_off(json_t *policy)
 {
     json_t *spec = k8s_at(policy, "spec", NULL);
@@ -29,12 +31,14 @@ static bool cuts_off(json_t *policy)
     json_t *value;
     size_t i;
 
-    json_object_foreach(labels, key, value) {
+    json_object_foreach(labels, key, value)
+    {
         if (strcmp(key, K8S_MANAGED_BY) != 0 && strcmp(key, K8S_NETWORK) != 0) {
             return false;
         }
     }
-    json_array_foreach(types, i, value) {
+    json_array_foreach(types, i, value)
+    {
         const char *type = json_string_value(value);
 
         in = in || (type != NULL && strcmp(type, "Ingress") == 0);
@@ -56,7 +60,8 @@ int k8s_policy_require(const struct k8s_target *target, uint64_t deadline_ms, st
     k8s_reply_init(&reply);
     k8s_reply_init(&created);
     if (policy == NULL ||
-        asprintf(&list, "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies", target->namespace_) < 0 ||
+        asprintf(&list, "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies",
+                 target->namespace_) < 0 ||
         asprintf(&path, "%s/" POLICY, list) < 0) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
@@ -76,7 +81,8 @@ int k8s_policy_require(const struct k8s_target *target, uint64_t deadline_ms, st
     }
     if (!cuts_off(reply.json)) {
         return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "network policy " POLICY " in namespace %s does not cut off every Pod without a network: "
+                         "network policy " POLICY
+                         " in namespace %s does not cut off every Pod without a network: "
                          "delete it, and it is made anew",
                          target->namespace_);
     }

@@ -8,12 +8,14 @@
 #include "sandbox/units.h"
 
 #define KNOWN                                                                                      \
-    "context, namespace, service_account, runtime_class, init_image, pull, pull_secrets, node_selector, " \
+    "context, namespace, service_account, runtime_class, init_image, pull, pull_secrets, "         \
+    "node_selector, "                                                                              \
     "tolerations, network_none, workdir_volume, schedule_timeout"
 
 /* ---- Lists ---- */
 
-/* Labels, taints and names that are none of ours: what the API says of them in the end is theirs to say. */
+/* Labels, taints and names that are none of ours: what the API says of them in the end is theirs
+ * to say. */
 static bool is_plain(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -58,7 +60,8 @@ static int add_toleration(json_t *array, char *item)
     value = strchr(item, '=');
     if (value != NULL) {
         *value++ = '\0';
-        r |= !is_plain(value, strlen(value)) || json_object_set_new(one, "value", json_string(value)) < 0;
+        r |= !is_plain(value, strlen(value)) ||
+             json_object_set_new(one, "value", json_string(value)) < 0;
     }
     r |= json_object_set_new(one, "operator", json_string(value != NULL ? "Equal" : "Exists"));
     if (strcmp(item, "*") != 0) {
@@ -80,7 +83,8 @@ static int add_secret(json_t *array, char *item)
 }
 
 /* Gives each part of "A,B,C" to `add`; *ret is taken over on success. */
-static int read_list(const char *value, int (*add)(json_t *to, char *item), json_t *to, json_t **ret)
+static int read_list(const char *value, int (*add)(json_t *to, char *item), json_t *to,
+                     json_t **ret)
 {
     json_auto_t *list = to;
     cleanup_free char *copy = strdup(value);
@@ -209,11 +213,13 @@ static int read_one(struct k8s_settings *s, const char *name, const char *value)
 
 int k8s_settings_read(const struct env_list *engine, struct k8s_settings *ret, struct error *err)
 {
-    cleanup_settings struct k8s_settings s = {.schedule_ms = K8S_SCHEDULE_MS, .pull_policy = "IfNotPresent"};
+    cleanup_settings struct k8s_settings s = {.schedule_ms = K8S_SCHEDULE_MS,
+                                              .pull_policy = "IfNotPresent"};
 
     for (size_t i = 0; i < engine->count; i++) {
         const char *value = strchr(engine->entries[i], '=') + 1;
-        cleanup_free char *name = strndup(engine->entries[i], (size_t)(value - 1 - engine->entries[i]));
+        cleanup_free char *name =
+            strndup(engine->entries[i], (size_t)(value - 1 - engine->entries[i]));
         int r = name == NULL ? -1 : read_one(&s, name, value);
 
         if (name == NULL) {
@@ -221,10 +227,12 @@ int k8s_settings_read(const struct env_list *engine, struct k8s_settings *ret, s
         }
         if (r > 0) {
             return error_set(err, ERROR_BAD_REQUEST, 0,
-                             "the k8s backend has no setting \"%.60s\"; the known ones: " KNOWN, name);
+                             "the k8s backend has no setting \"%.60s\"; the known ones: " KNOWN,
+                             name);
         }
         if (r < 0) {
-            return error_set(err, ERROR_BAD_REQUEST, 0, "setting %s: \"%.200s\" is no value for it", name, value);
+            return error_set(err, ERROR_BAD_REQUEST, 0, "setting %s: \"%.200s\" is no value for it",
+                             name, value);
         }
     }
     *ret = s;

@@ -1,9 +1,10 @@
 /* From nothing to a Pod whose hand answers.
  *
- * The API server decides who makes a session's Pod: of all that create one of this name, one succeeds, and the others find
- * it there. They wait with the one who made it and put the hand in themselves if that one does not. What is over is
- * deleted, under its uid, and made anew. What has never come to run and never will is deleted by whoever finds out, and is
- * an error: no one has anything in it. */
+ * The API server decides who makes a session's Pod: of all that create one of this name, one
+ * succeeds, and the others find it there. They wait with the one who made it and put the hand in
+ * themselves if that one does not. What is over is deleted, under its uid, and made anew. What
+ * has never come to run and never will is deleted by whoever finds out, and is an error: no one
+ * has anything in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 #include "sandbox/clock.h"
 #include "sandbox/log.h"
 
-#define ADOPT_MS 5000        /* for the one who made the Pod to put the hand in */
-#define CLEAN_UP_MS 30000    /* for removing what did not start */
+#define ADOPT_MS 5000     /* for the one who made the Pod to put the hand in */
+#define CLEAN_UP_MS 30000 /* for removing what did not start */
 #define UID_BYTES 64
 #define SAY_BYTES 160
 #define UPLOAD_FAILURES 3
@@ -27,13 +28,13 @@ struct start {
     uint64_t deadline_ms;
     char name[K8S_NAME_BYTES];
     char uid[UID_BYTES];
-    bool created;               /* by this call, this very Pod */
-    json_t *pod;                /* as it was seen last; owned */
-    struct k8s_view view;       /* of it */
-    uint64_t unschedulable_ms;  /* since then; 0: it is not */
-    uint64_t waits_ms;          /* likewise, for the hand */
+    bool created;              /* by this call, this very Pod */
+    json_t *pod;               /* as it was seen last; owned */
+    struct k8s_view view;      /* of it */
+    uint64_t unschedulable_ms; /* since then; 0: it is not */
+    uint64_t waits_ms;         /* likewise, for the hand */
     bool uploaded;
-    unsigned failures;          /* of uploads */
+    unsigned failures; /* of uploads */
 };
 
 static void start_release(struct start *start)
@@ -54,8 +55,9 @@ static void say(const struct start *start)
     }
     if (view->stage == K8S_UNSCHEDULABLE || (view->stage == K8S_PENDING && view->node[0] == '\0')) {
         snprintf(text, sizeof text, "Waiting for a node for Pod %.60s", start->name);
-    } else if (view->stage == K8S_PENDING && k8s_container(start->pod, "initContainerStatuses",
-                                                           K8S_HAND_CONTAINER) != NULL && start->uploaded) {
+    } else if (view->stage == K8S_PENDING &&
+               k8s_container(start->pod, "initContainerStatuses", K8S_HAND_CONTAINER) != NULL &&
+               start->uploaded) {
         snprintf(text, sizeof text, "Starting the sandbox on node %.60s", view->node);
     } else if (view->stage == K8S_PENDING) {
         snprintf(text, sizeof text, "Starting %.80s on node %.60s", start->spec->image, view->node);
@@ -118,19 +120,22 @@ static int wait_for_change(struct start *start, uint64_t until_ms, struct error 
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
     if (k8s_watch_pod(start->target->client, start->target->namespace_, start->name, version,
-                      until_ms < start->deadline_ms ? until_ms : start->deadline_ms, seen, start, &why) >= 0) {
+                      until_ms < start->deadline_ms ? until_ms : start->deadline_ms, seen, start,
+                      &why) >= 0) {
         return 0;
     }
-    if (why.code != ERROR_NO_ANSWER || clock_now_ms() < until_ms || clock_now_ms() >= start->deadline_ms) {
+    if (why.code != ERROR_NO_ANSWER || clock_now_ms() < until_ms ||
+        clock_now_ms() >= start->deadline_ms) {
         *err = why;
         if (why.code == ERROR_NO_ANSWER && clock_now_ms() >= start->deadline_ms) {
-            return error_set(err, ERROR_NO_ANSWER, 0, "Pod %s did not start in time%s%.300s", start->name,
-                             start->view.why[0] != '\0' ? ": " : "", start->view.why);
+            return error_set(err, ERROR_NO_ANSWER, 0, "Pod %s did not start in time%s%.300s",
+                             start->name, start->view.why[0] != '\0' ? ": " : "", start->view.why);
         }
         return -1;
     }
-    return k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0 ? -1
-                                                                                      : look(start, pod, err);
+    return k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0
+               ? -1
+               : look(start, pod, err);
 }
 
 /* ---- The stages ---- */
@@ -144,25 +149,29 @@ static int give_up(const struct start *start, struct error *err)
     }
     if (strstr(why, "/bin/sh") != NULL && start->settings->init_image == NULL) {
         return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "image %.100s has no shell, in which the Pod waits for the hand: name one that has with "
+                         "image %.100s has no shell, in which the Pod waits for the hand: name one "
+                         "that has with "
                          "--set init_image=IMAGE (%.200s)",
                          start->spec->image, why);
     }
-    return error_set(err, start->view.stage == K8S_STUCK ? ERROR_BAD_REQUEST : ERROR_IO, 0, "Pod %s: %.400s",
-                     start->name, why);
+    return error_set(err, start->view.stage == K8S_STUCK ? ERROR_BAD_REQUEST : ERROR_IO, 0,
+                     "Pod %s: %.400s", start->name, why);
 }
 
-/* The hand's turn. Others may be at it, too: who is late finds the container gone on, which is all that was wanted. */
+/* The hand's turn. Others may be at it, too: who is late finds the container gone on, which is
+ * all that was wanted. */
 static int put_hand(struct start *start, struct error *err)
 {
     json_auto_t *pod = NULL;
     struct error why = {0};
 
-    if (k8s_upload(start->target, start->name, K8S_HAND_CONTAINER, K8S_HAND_DIR, start->deadline_ms, &why) == 0) {
+    if (k8s_upload(start->target, start->name, K8S_HAND_CONTAINER, K8S_HAND_DIR, start->deadline_ms,
+                   &why) == 0) {
         start->uploaded = true;
         return 0;
     }
-    if (k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0 || look(start, pod, err) < 0) {
+    if (k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0 ||
+        look(start, pod, err) < 0) {
         return -1;
     }
     log_trace("Pod %s: %s", start->name, why.message);
@@ -226,7 +235,8 @@ static int create(struct start *start, json_t *description, struct error *err)
     if (path == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
-    if (k8s_call(start->target->client, "POST", path, description, start->deadline_ms, &reply, err) < 0) {
+    if (k8s_call(start->target->client, "POST", path, description, start->deadline_ms, &reply,
+                 err) < 0) {
         return -1;
     }
     if (reply.status == 409) { /* it is there; or a quota was being counted just then */
@@ -238,8 +248,11 @@ static int create(struct start *start, json_t *description, struct error *err)
     if (reply.status >= 300) {
         k8s_refused(&reply, err, "create Pod %s", start->name);
         if (reply.status == 403 && strstr(reply.message, "NET_ADMIN") != NULL) {
-            error_prefix(err, "namespace %.60s does not admit what --network none takes; --set network_none=policy "
-                              "or --network full may do", start->target->namespace_);
+            error_prefix(err,
+                         "namespace %.60s does not admit what --network none takes; --set "
+                         "network_none=policy "
+                         "or --network full may do",
+                         start->target->namespace_);
         }
         return -1;
     }
@@ -259,16 +272,20 @@ static int adopt(struct start *start, json_t *pod, struct error *err)
         return -1;
     }
     if (!view.ours) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "Pod %s was not made by handsfs: it is left alone", start->name);
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "Pod %s was not made by handsfs: it is left alone", start->name);
     }
     if (strcmp(view.session, start->spec->session) != 0) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "Pod %s is another session's", start->name);
     }
     if (view.stage == K8S_ENDING || view.stage == K8S_ENDED) {
         if (start->spec->progress != NULL) {
-            start->spec->progress->say(start->spec->progress, "Removing what is left of the last sandbox");
+            start->spec->progress->say(start->spec->progress,
+                                       "Removing what is left of the last sandbox");
         }
-        return k8s_pod_delete(start->target, start->name, view.uid, start->deadline_ms, err) < 0 ? -1 : 1;
+        return k8s_pod_delete(start->target, start->name, view.uid, start->deadline_ms, err) < 0
+                   ? -1
+                   : 1;
     }
     if (k8s_pod_compare(pod, start->spec, err) < 0) {
         return -1;
@@ -289,7 +306,8 @@ static void clean_up(const struct start *start)
 
     if (start->uid[0] != '\0' &&
         (start->created || start->view.stage == K8S_STUCK || start->view.stage == K8S_ENDED)) {
-        (void)!k8s_pod_delete(start->target, start->name, start->uid, clock_now_ms() + CLEAN_UP_MS, &ignored);
+        (void)!k8s_pod_delete(start->target, start->name, start->uid, clock_now_ms() + CLEAN_UP_MS,
+                              &ignored);
     }
 }
 
@@ -310,13 +328,15 @@ static int find_or_create(struct start *start, json_t *description, struct error
 /* Its process runs; now the hand is to listen. 0 where the Pod has gone in the meantime. */
 static int meet(struct start *start, struct error *err)
 {
+    const struct k8s_handle handle = {.pod = start->name, .container = K8S_CONTAINER};
     json_auto_t *pod = NULL;
     struct error why = {0};
 
-    if (k8s_await_hand(start->target, start->name, K8S_CONTAINER, K8S_HAND_DIR, start->deadline_ms, &why) == 0) {
+    if (k8s_await_hand(start->target, &handle, true, start->deadline_ms, &why) == 0) {
         return 1;
     }
-    if (k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0 || look(start, pod, err) < 0) {
+    if (k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0 ||
+        look(start, pod, err) < 0) {
         return -1;
     }
     if (start->view.stage == K8S_ENDING) {
@@ -352,13 +372,15 @@ static int run(struct start *start, json_t *description, struct error *err)
     return r;
 }
 
-int k8s_start(struct k8s_target *target, const struct sandbox_spec *spec, const struct k8s_settings *settings,
-              uint64_t deadline_ms, struct sandbox *ret, struct error *err)
+int k8s_start(struct k8s_target *target, const struct sandbox_spec *spec,
+              const struct k8s_settings *settings, uint64_t deadline_ms, struct sandbox *ret,
+              struct error *err)
 {
     __attribute__((cleanup(start_release))) struct start start = {
         .target = target, .spec = spec, .settings = settings, .deadline_ms = deadline_ms};
     json_auto_t *description = NULL;
-    struct k8s_handle handle = {.session = spec->session, .workdir = spec->workdir, .container = K8S_CONTAINER};
+    struct k8s_handle handle = {
+        .session = spec->session, .workdir = spec->workdir, .container = K8S_CONTAINER};
 
     k8s_pod_name(spec->session, start.name);
     if (k8s_pod_make(spec, settings, &description, err) < 0) {

@@ -69,9 +69,11 @@ static void tell_container(const struct teller *t, json_t *pod, const char *name
 
     tell(t, "container", name);
     tell(t, "image_id", k8s_text(status, "imageID", NULL));
-    snprintf(text, sizeof text, "%lld", (long long)json_integer_value(k8s_at(status, "restartCount", NULL)));
+    snprintf(text, sizeof text, "%lld",
+             (long long)json_integer_value(k8s_at(status, "restartCount", NULL)));
     tell(t, "restarts", text);
-    json_array_foreach(k8s_at(pod, "spec", "containers", NULL), i, one) {
+    json_array_foreach(k8s_at(pod, "spec", "containers", NULL), i, one)
+    {
         if (strcmp(k8s_text(one, "name", NULL), name) == 0) {
             tell(t, "image", k8s_text(one, "image", NULL));
             tell(t, "memory_limit", k8s_text(one, "resources", "limits", "memory", NULL));
@@ -80,8 +82,8 @@ static void tell_container(const struct teller *t, json_t *pod, const char *name
     }
 }
 
-int k8s_status(struct sandbox *sandbox, void (*say)(void *arg, const char *key, const char *value), void *arg,
-               struct error *err)
+int k8s_status(struct sandbox *sandbox, void (*say)(void *arg, const char *key, const char *value),
+               void *arg, struct error *err)
 {
     const struct k8s_state *state = sandbox->state;
     const struct teller t = {say, arg};

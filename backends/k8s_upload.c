@@ -1,7 +1,8 @@
-/* The hand put into a container. An exec stream is all there is to do it with, and such streams are known to lose bytes:
- * of stdin where the program ends soon after its last read, of stdout where it ends soon after its last
- * write. So the program inside counts what it takes and sends it back, and every byte is compared here before the hand gets
- * the name that somebody waits for; a stream that lost some is tried again. */
+/* The hand put into a container. An exec stream is all there is to do it with, and such streams
+ * are known to lose bytes: of stdin where the program ends soon after its last read, of stdout
+ * where it ends soon after its last write. So the program inside counts what it takes and sends
+ * it back, and every byte is compared here before the hand gets the name that somebody waits
+ * for; a stream that lost some is tried again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@
     "[ \"$(\"$1\" version)\" = \"$2\" ] || exit 126; "                                             \
     "exec \"$1\" prepare \"make=0755:-:-:$3/bin\" \"publish=$1:$3" K8S_HAND_IN "\""
 
-int k8s_run(const struct k8s_target *target, const struct k8s_run *run, struct buffer *output, int *ret_exit,
-            struct error *err)
+int k8s_run(const struct k8s_target *target, const struct k8s_run *run, struct buffer *output,
+            int *ret_exit, struct error *err)
 {
     struct k8s_exec exec = {.namespace_ = target->namespace_,
                             .pod = run->pod,
@@ -48,20 +49,23 @@ int k8s_run(const struct k8s_target *target, const struct k8s_run *run, struct b
     if (ret_exit != NULL) {
         *ret_exit = status;
     }
-    return error_set(err, ERROR_IO, 0, "%s in Pod %s ended with status %d%s%s", run->argv[0], run->pod, status,
-                     why.message[0] != '\0' ? ": " : "", why.message);
+    return error_set(err, ERROR_IO, 0, "%s in Pod %s ended with status %d%s%s", run->argv[0],
+                     run->pod, status, why.message[0] != '\0' ? ": " : "", why.message);
 }
 
-int k8s_await_hand(const struct k8s_target *target, const char *pod, const char *container,
-                   const char *directory, uint64_t deadline_ms, struct error *err)
+int k8s_await_hand(const struct k8s_target *target, const struct k8s_handle *handle, bool patience,
+                   uint64_t deadline_ms, struct error *err)
 {
+    const char *directory = handle->directory != NULL ? handle->directory : K8S_HAND_DIR;
+    const char *socket = handle->socket != NULL ? handle->socket : K8S_SOCKET_PATH;
     cleanup_buffer struct buffer output = BUFFER_INIT(OUTPUT_MAX);
     cleanup_free char *hand = NULL;
     cleanup_free char *step = NULL;
-    struct k8s_run run = {.pod = pod, .container = container, .deadline_ms = deadline_ms};
+    struct k8s_run run = {
+        .pod = handle->pod, .container = handle->container, .deadline_ms = deadline_ms};
 
     if (asprintf(&hand, "%s" K8S_HAND_IN, directory) < 0 ||
-        asprintf(&step, "await=%s" K8S_SOCKET_IN, directory) < 0) {
+        asprintf(&step, "%s=%s", patience ? "await" : "listens", socket) < 0) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
     run.argv = (const char *const[]){hand, "prepare", step, NULL};
@@ -69,8 +73,8 @@ int k8s_await_hand(const struct k8s_target *target, const char *pod, const char 
 }
 
 /* Sends it and takes it back. 1 where they differ. */
-static int send_bytes(const struct k8s_target *target, struct k8s_run run, const struct buffer *hand,
-                      const char *temporary, struct error *err)
+static int send_bytes(const struct k8s_target *target, struct k8s_run run,
+                      const struct buffer *hand, const char *temporary, struct error *err)
 {
     cleanup_buffer struct buffer back = BUFFER_INIT(HAND_PROGRAM_MAX + 1);
     char size[SIZE_BYTES];
@@ -83,8 +87,9 @@ static int send_bytes(const struct k8s_target *target, struct k8s_run run, const
         return -1;
     }
     if (back.length != hand->length || memcmp(back.data, hand->data, hand->length) != 0) {
-        error_set(err, ERROR_NO_ANSWER, 0, "of the hand's %zu bytes %zu came back from Pod %s, or others",
-                  hand->length, back.length, run.pod);
+        error_set(err, ERROR_NO_ANSWER, 0,
+                  "of the hand's %zu bytes %zu came back from Pod %s, or others", hand->length,
+                  back.length, run.pod);
         return 1;
     }
     return 0;
@@ -98,20 +103,21 @@ static int publish(const struct k8s_target *target, struct k8s_run run, const ch
     const char *machine = hand_program_architecture();
     int status;
 
-    run.argv = (const char *const[]){"/bin/sh", "-c", PUBLISH, "sh", temporary, HANDSFS_VERSION, directory, NULL};
+    run.argv = (const char *const[]){"/bin/sh",       "-c",      PUBLISH, "sh", temporary,
+                                     HANDSFS_VERSION, directory, NULL};
     if (k8s_run(target, &run, &output, &status, err) == 0) {
         return 0;
     }
     return status == NOT_RUN
                ? error_set(err, ERROR_BAD_REQUEST, 0,
-                           "the hand cannot be run in Pod %s: it is built for %s, version " HANDSFS_VERSION
-                           " (is the node another machine?)",
+                           "the hand cannot be run in Pod %s: it is built for %s, "
+                           "version " HANDSFS_VERSION " (is the node another machine?)",
                            run.pod, machine != NULL ? machine : "this host's machine")
                : -1;
 }
 
-int k8s_upload(const struct k8s_target *target, const char *pod, const char *container, const char *directory,
-               uint64_t deadline_ms, struct error *err)
+int k8s_upload(const struct k8s_target *target, const char *pod, const char *container,
+               const char *directory, uint64_t deadline_ms, struct error *err)
 {
     cleanup_buffer struct buffer hand = BUFFER_INIT(HAND_PROGRAM_MAX);
     cleanup_free char *temporary = NULL;

@@ -1,4 +1,5 @@
-/* What the API says of a Pod, decoded: the one place that knows the words of Kubernetes for what can become of one. */
+/* What the API says of a Pod, decoded: the one place that knows the words of Kubernetes for what
+ * can become of one. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static json_t *find(json_t *list, const char *key, const char *value)
     size_t i;
     json_t *one;
 
-    json_array_foreach(list, i, one) {
+    json_array_foreach(list, i, one)
+    {
         if (strcmp(k8s_text(one, key, NULL), value) == 0) {
             return one;
         }
@@ -68,18 +70,19 @@ static void tell(struct k8s_view *view, const char *what, const char *reason, co
 
     copy_printable(cause, sizeof cause, reason, strlen(reason));
     copy_printable(said, sizeof said, message, strlen(message));
-    snprintf(view->why, sizeof view->why, "%.100s%s%s%s%.320s", what, cause[0] != '\0' ? ": " : "", cause,
-             said[0] != '\0' ? ": " : "", said);
+    snprintf(view->why, sizeof view->why, "%.100s%s%s%s%.320s", what, cause[0] != '\0' ? ": " : "",
+             cause, said[0] != '\0' ? ": " : "", said);
 }
 
-/* A waiting container that nothing but somebody's help gets any further. Those are the kubelet's words
- * (pkg/kubelet/images, pkg/kubelet/container and kuberuntime of Kubernetes). */
+/* A waiting container that nothing but somebody's help gets any further. Those are the kubelet's
+ * words (pkg/kubelet/images, pkg/kubelet/container and kuberuntime of Kubernetes). */
 static bool is_stuck(const char *reason)
 {
     static const char *const reasons[] = {
-        "ErrImagePull",      "ImagePullBackOff",           "InvalidImageName",     "ErrImageNeverPull",
-        "ImageInspectError", "RegistryUnavailable",        "CrashLoopBackOff",     "CreateContainerConfigError",
-        "CreateContainerError", "RunContainerError",       "PreCreateHookError",   "SignatureValidationFailed",
+        "ErrImagePull",      "ImagePullBackOff",           "InvalidImageName",
+        "ErrImageNeverPull", "ImageInspectError",          "RegistryUnavailable",
+        "CrashLoopBackOff",  "CreateContainerConfigError", "CreateContainerError",
+        "RunContainerError", "PreCreateHookError",         "SignatureValidationFailed",
     };
 
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
@@ -100,7 +103,8 @@ static void tell_end(struct k8s_view *view, const char *name, json_t *terminated
     if (strcmp(reason, "OOMKilled") == 0) {
         snprintf(what, sizeof what, "out of memory: container %.60s was killed", name);
     } else {
-        snprintf(what, sizeof what, "container %.60s ended with status %lld", name, (long long)status);
+        snprintf(what, sizeof what, "container %.60s ended with status %lld", name,
+                 (long long)status);
     }
     tell(view, what, strcmp(reason, "Error") == 0 || strcmp(reason, "Completed") == 0 ? "" : reason,
          k8s_text(terminated, "message", NULL));
@@ -108,14 +112,15 @@ static void tell_end(struct k8s_view *view, const char *name, json_t *terminated
 
 /* ---- Stages ---- */
 
-/* Whether a container of the list has ended badly or will not start; says why. `end` is what an end without
- * an error means. */
+/* Whether a container of the list has ended badly or will not start; says why. `end` is what an
+ * end without an error means. */
 static bool look_for_trouble(struct k8s_view *view, json_t *list, bool may_end)
 {
     size_t i;
     json_t *one;
 
-    json_array_foreach(list, i, one) {
+    json_array_foreach(list, i, one)
+    {
         json_t *waiting = k8s_at(one, "state", "waiting", NULL);
         json_t *terminated = k8s_at(one, "state", "terminated", NULL);
         const char *name = k8s_text(one, "name", NULL);
@@ -188,7 +193,8 @@ int k8s_view(json_t *pod, const char *container, struct k8s_view *ret, struct er
 {
     struct k8s_view view = {.stage = K8S_PENDING};
     const char *phase = k8s_text(pod, "status", "phase", NULL);
-    json_t *one = k8s_container(pod, "containerStatuses", container != NULL ? container : K8S_CONTAINER);
+    json_t *one =
+        k8s_container(pod, "containerStatuses", container != NULL ? container : K8S_CONTAINER);
 
     view.name = k8s_text(pod, "metadata", "name", NULL);
     view.uid = k8s_text(pod, "metadata", "uid", NULL);
@@ -200,7 +206,8 @@ int k8s_view(json_t *pod, const char *container, struct k8s_view *ret, struct er
     view.ours = strcmp(k8s_text(pod, "metadata", "labels", K8S_MANAGED_BY, NULL), "handsfs") == 0 &&
                 view.session[0] != '\0' && view.workdir[0] == '/';
     if (view.name[0] == '\0' || view.uid[0] == '\0') {
-        return error_set(err, ERROR_NO_ANSWER, 0, "what the cluster calls a Pod has no name or no uid");
+        return error_set(err, ERROR_NO_ANSWER, 0,
+                         "what the cluster calls a Pod has no name or no uid");
     }
     if (k8s_at(pod, "metadata", "deletionTimestamp", NULL) != NULL) {
         view.stage = K8S_ENDING;
@@ -215,7 +222,8 @@ int k8s_view(json_t *pod, const char *container, struct k8s_view *ret, struct er
         view.stage = K8S_ENDED;
         view.why[0] = '\0';
     }
-    if (view.stage == K8S_ENDED && k8s_text(pod, "status", "reason", NULL)[0] != '\0') { /* Evicted, NodeLost... */
+    if (view.stage == K8S_ENDED &&
+        k8s_text(pod, "status", "reason", NULL)[0] != '\0') { /* Evicted, NodeLost... */
         tell(&view, "the Pod has failed", k8s_text(pod, "status", "reason", NULL),
              k8s_text(pod, "status", "message", NULL));
     } else if (view.stage == K8S_ENDED && view.why[0] == '\0') {

@@ -32,7 +32,7 @@ static const char help[] =
     "  serve    serves until it gets SIGTERM; meant to be process 1 of the sandbox\n"
     "  connect  joins its standard input and output with the socket of one that serves\n"
     "  prepare  does what stands before a start: make=MODE:UID:GID:PATH, publish=FROM:TO, cut-network,\n"
-    "           await=SOCKET\n"
+    "           await=SOCKET, listens=SOCKET\n"
     "\n"
     "  --workdir DIR   where commands start and what paths are relative to; made if it is missing\n"
     "  --listen-fd N   a Unix stream socket that is bound and does not listen yet; peers are taken\n"

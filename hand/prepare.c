@@ -74,8 +74,10 @@ static int make(char *value, struct error *err)
     if ((st.st_mode & 07777) == (mode & 07777) && uid == UINT32_MAX && gid == UINT32_MAX) {
         return 0;
     }
-    /* Once given away it is no more ours to change, unless CAP_FOWNER is here; so a second run may pass. */
-    if (fchmod(fd, mode & 07777) < 0 && (fstat(fd, &st) < 0 || (st.st_mode & 07777) != (mode & 07777))) {
+    /* Once given away it is no more ours to change, unless CAP_FOWNER is here; so a second run
+     * may pass. */
+    if (fchmod(fd, mode & 07777) < 0 &&
+        (fstat(fd, &st) < 0 || (st.st_mode & 07777) != (mode & 07777))) {
         return error_set_errno(err, errno, "chmod %s", at);
     }
     return 0;
@@ -130,9 +132,10 @@ static int take_down(int fd, const char *name, struct error *err)
                : 0;
 }
 
-/* No route of IPv4 may be left at all, and of IPv6 none that leaves by an interface other than the loopback. A
- * kernel without either has no such file. */
-static int no_route_left(const char *path, unsigned header_lines, const char *allowed, struct error *err)
+/* No route of IPv4 may be left at all, and of IPv6 none that leaves by an interface other than
+ * the loopback. A kernel without either has no such file. */
+static int no_route_left(const char *path, unsigned header_lines, const char *allowed,
+                         struct error *err)
 {
     cleanup_file FILE *file = fopen(path, "re");
     char line[LINE_MAX_BYTES];
@@ -177,11 +180,10 @@ static int cut_network(struct error *err)
 
 /* ---- Waiting ----------------------------------------------------------------------------------- */
 
-static int await(const char *path, struct error *err)
+static int await(const char *path, uint64_t deadline, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timespec pause = {0, AWAIT_PAUSE_NS};
-    uint64_t deadline = clock_now_ms() + PREPARE_AWAIT_MS;
 
     if (strlen(path) >= sizeof address.sun_path) {
         return error_set_errno(err, ENAMETOOLONG, "%s", path);
@@ -215,7 +217,9 @@ int prepare_run(int count, char **steps, struct error *err)
         } else if (length == 7 && strncmp(steps[i], "publish", length) == 0) {
             r = publish(value, err);
         } else if (length == 5 && strncmp(steps[i], "await", length) == 0) {
-            r = await(value, err);
+            r = await(value, clock_now_ms() + PREPARE_AWAIT_MS, err);
+        } else if (length == 7 && strncmp(steps[i], "listens", length) == 0) {
+            r = await(value, 0, err);
         } else {
             r = error_set(err, ERROR_BAD_REQUEST, 0, "prepare: unknown step \"%s\"", steps[i]);
         }

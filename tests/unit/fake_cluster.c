@@ -91,7 +91,8 @@ json_t *cluster_put(const char *name, json_t *pod, const char *status)
     snprintf(uid, sizeof uid, "uid-%u", ++cluster.serial);
     json_object_set_new(json_object_get(pod, "metadata"), "uid", json_string(uid));
     json_object_set_new(json_object_get(pod, "metadata"), "name", json_string(name));
-    json_object_set_new(json_object_get(pod, "metadata"), "creationTimestamp", json_string("2020-01-01T00:00:00Z"));
+    json_object_set_new(json_object_get(pod, "metadata"), "creationTimestamp",
+                        json_string("2020-01-01T00:00:00Z"));
     cluster_set_status(pod, status);
     json_object_set_new(cluster.pods, name, pod);
     cluster.step = 0;
@@ -155,8 +156,8 @@ int k8s_refused(const struct k8s_reply *reply, struct error *err, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return error_set(err, reply->status < 500 ? ERROR_BAD_REQUEST : ERROR_NO_ANSWER, 0, "%.150s: %s: %.250s", text,
-                     reply->reason, reply->message);
+    return error_set(err, reply->status < 500 ? ERROR_BAD_REQUEST : ERROR_NO_ANSWER, 0,
+                     "%.150s: %s: %.250s", text, reply->reason, reply->message);
 }
 
 static void refuse(struct k8s_reply *ret, long status, const char *reason, const char *message)
@@ -180,15 +181,17 @@ static void create(json_t *pod, struct k8s_reply *ret)
     }
 }
 
-static void delete(const char *name, json_t *options, struct k8s_reply *ret)
+static void delete (const char *name, json_t *options, struct k8s_reply *ret)
 {
     json_t *pod = cluster_pod(name);
-    const char *want = json_string_value(json_object_get(json_object_get(options, "preconditions"), "uid"));
+    const char *want =
+        json_string_value(json_object_get(json_object_get(options, "preconditions"), "uid"));
 
     ck_assert_msg(want != NULL, "a Pod was deleted whatever its uid is");
     if (pod == NULL) {
         refuse(ret, 404, "NotFound", "no such Pod");
-    } else if (strcmp(want, json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid"))) != 0) {
+    } else if (strcmp(want, json_string_value(
+                                json_object_get(json_object_get(pod, "metadata"), "uid"))) != 0) {
         refuse(ret, 409, "Conflict", "another uid");
     } else {
         ret->status = 200;
@@ -202,15 +205,16 @@ static void list(struct k8s_reply *ret)
     const char *name;
     json_t *pod;
 
-    json_object_foreach(cluster.pods, name, pod) {
+    json_object_foreach(cluster.pods, name, pod)
+    {
         json_array_append(items, pod);
     }
     ret->status = 200;
     ret->json = json_pack("{s:{},s:o}", "metadata", "items", items);
 }
 
-int k8s_call(struct k8s_client *client, const char *method, const char *path, json_t *json, uint64_t deadline_ms,
-             struct k8s_reply *ret, struct error *err)
+int k8s_call(struct k8s_client *client, const char *method, const char *path, json_t *json,
+             uint64_t deadline_ms, struct k8s_reply *ret, struct error *err)
 {
     static const char pods[] = "/api/v1/namespaces/" CLUSTER_NAMESPACE "/pods";
     const char *name = path + strlen(pods) + 1;
@@ -228,7 +232,7 @@ int k8s_call(struct k8s_client *client, const char *method, const char *path, js
     } else if (strcmp(method, "POST") == 0) {
         create(json, ret);
     } else if (strcmp(method, "DELETE") == 0) {
-        delete(name, json, ret);
+        delete (name, json, ret);
     } else if (path[strlen(pods)] != '/') {
         list(ret);
     } else if (cluster_pod(name) == NULL) {
@@ -256,8 +260,9 @@ static bool is_newer(json_t *pod, const char *version)
     return is != NULL && atoi(json_string_value(is)) > atoi(version);
 }
 
-int k8s_watch_pod(struct k8s_client *client, const char *namespace_, const char *name, const char *version,
-                  uint64_t deadline_ms, k8s_seen seen, void *arg, struct error *err)
+int k8s_watch_pod(struct k8s_client *client, const char *namespace_, const char *name,
+                  const char *version, uint64_t deadline_ms, k8s_seen seen, void *arg,
+                  struct error *err)
 {
     bool first = true;
 
@@ -271,7 +276,8 @@ int k8s_watch_pod(struct k8s_client *client, const char *namespace_, const char 
 
         if (first && (version == NULL || is_newer(pod, version))) {
             /* what has happened since is told at once */
-        } else if (pod != NULL && cluster.step < CLUSTER_MAX_STEPS && cluster.steps[cluster.step] != NULL) {
+        } else if (pod != NULL && cluster.step < CLUSTER_MAX_STEPS &&
+                   cluster.steps[cluster.step] != NULL) {
             cluster_set_status(pod, cluster.steps[cluster.step++]);
         } else if (pod != NULL) { /* nothing happens any more */
             sleep_until(deadline_ms);
@@ -289,7 +295,8 @@ int k8s_watch_pod(struct k8s_client *client, const char *namespace_, const char 
 /* ---- Exec ---- */
 
 /* What the scripts of the backend come to. */
-static int run_script(json_t *pod, const char *script, const void *input, size_t length, struct buffer *output)
+static int run_script(json_t *pod, const char *script, const void *input, size_t length,
+                      struct buffer *output)
 {
     if (strstr(script, "head -c") != NULL) {
         size_t lost = cluster.lossy > 0 ? 1 : 0;
@@ -310,8 +317,8 @@ static int run_script(json_t *pod, const char *script, const void *input, size_t
     return 1;
 }
 
-int k8s_exec_run(struct k8s_client *client, const struct k8s_exec *exec, const void *input, size_t length,
-                 struct buffer *output, int *ret_exit, struct error *err)
+int k8s_exec_run(struct k8s_client *client, const struct k8s_exec *exec, const void *input,
+                 size_t length, struct buffer *output, int *ret_exit, struct error *err)
 {
     json_t *pod = cluster_pod(exec->pod);
 
@@ -334,8 +341,8 @@ int k8s_exec_run(struct k8s_client *client, const struct k8s_exec *exec, const v
     return 0;
 }
 
-int k8s_exec_stream(struct k8s_client *client, const struct k8s_exec *exec, int *ret_fd, struct k8s_reply *refused,
-                    struct error *err)
+int k8s_exec_stream(struct k8s_client *client, const struct k8s_exec *exec, int *ret_fd,
+                    struct k8s_reply *refused, struct error *err)
 {
     (void)client;
     (void)err;

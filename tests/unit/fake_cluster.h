@@ -35,9 +35,9 @@
     "'reason':'Unschedulable','message':'0/1 nodes are available: 1 Insufficient memory.'}]}"
 
 struct cluster {
-    json_t *pods;         /* by name */
-    unsigned serial;      /* of uids and resource versions */
-    struct buffer log;    /* a line for each call: "POST pods", "exec hand head"... */
+    json_t *pods;      /* by name */
+    unsigned serial;   /* of uids and resource versions */
+    struct buffer log; /* a line for each call: "POST pods", "exec hand head"... */
     /* The steps that every new Pod takes, one for each turn of a watch; NULL: it is deleted. */
     const char *steps[CLUSTER_MAX_STEPS];
     unsigned step;

@@ -61,7 +61,8 @@ static int provision(void)
 static void assert_fault(int r, enum error_code code, const char *word)
 {
     ck_assert_int_eq(r, -1);
-    ck_assert_msg(err.code == code && strstr(err.message, word) != NULL, "%s: %s", error_name(err.code), err.message);
+    ck_assert_msg(err.code == code && strstr(err.message, word) != NULL, "%s: %s",
+                  error_name(err.code), err.message);
 }
 
 /* A Pod as this spec would have it, put in by somebody else. */
@@ -172,8 +173,10 @@ START_TEST(a_pod_of_this_name_that_is_not_ours_is_left_alone)
 {
     cluster_put(POD, quoted("{'metadata':{},'spec':{}}"), STATUS_RUNNING);
     assert_fault(provision(), ERROR_BAD_REQUEST, "not made by handsfs");
-    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_BAD_REQUEST, "not made by handsfs");
-    assert_fault(sandbox_destroy(&backend_k8s, "s1", soon(), &err), ERROR_BAD_REQUEST, "not made by handsfs");
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_BAD_REQUEST,
+                 "not made by handsfs");
+    assert_fault(sandbox_destroy(&backend_k8s, "s1", soon(), &err), ERROR_BAD_REQUEST,
+                 "not made by handsfs");
     ck_assert_uint_eq(cluster_count("DELETE"), 0);
 }
 END_TEST
@@ -183,7 +186,8 @@ START_TEST(a_pod_that_is_over_is_replaced)
     cleanup_free char *old = NULL;
 
     old = strdup(k8s_text(other_s_pod(STATUS_EVICTED), "metadata", "uid", NULL));
-    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE, "Evicted");
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE,
+                 "Evicted");
     assert_provisioned();
     ck_assert(sandbox.created);
     ck_assert_str_ne(sandbox.id, old);
@@ -261,9 +265,11 @@ END_TEST
 
 START_TEST(attach_finds_what_runs_and_nothing_else)
 {
-    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE, "no Pod");
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE,
+                 "no Pod");
     other_s_pod(STATUS_STARTING);
-    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE, "not started");
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE,
+                 "not started");
     cluster_set_status(cluster_pod(POD), STATUS_RUNNING);
     ck_assert_int_eq(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), 0);
     ck_assert_str_eq(sandbox.workdir, "/workspace");
@@ -282,8 +288,9 @@ START_TEST(list_names_each_session_once)
     unsigned n = 0;
 
     ck_assert_int_eq(env_list_set(&spec.engine, "namespace=" CLUSTER_NAMESPACE, &err), 0);
-    assert_provisioned(); /* remembered, as it was given a namespace: the one that is the default's, too */
-    cluster_put("somebody-s", quoted("{'metadata':{'annotations':{'io.handsfs.session':'../x'}},'spec':{}}"),
+    assert_provisioned(); /* remembered as in a namespace, which is the default's, too */
+    cluster_put("somebody-s",
+                quoted("{'metadata':{'annotations':{'io.handsfs.session':'../x'}},'spec':{}}"),
                 STATUS_RUNNING);
     ck_assert_int_eq(sandbox_list(&backend_k8s, count, &n, &err), 0);
     ck_assert_uint_eq(n, 1);
@@ -343,7 +350,8 @@ START_TEST(a_handle_of_a_pod_that_is_over_or_being_deleted_finds_it_gone)
     cluster_set_status(cluster_pod(POD), STATUS_EVICTED);
     assert_fault(sandbox_connect(&sandbox, soon(), &fd, &err), ERROR_SANDBOX_GONE, "Evicted");
     cluster_set_status(cluster_pod(POD), STATUS_RUNNING);
-    json_object_set_new(json_object_get(cluster_pod(POD), "metadata"), "deletionTimestamp", json_string("now"));
+    json_object_set_new(json_object_get(cluster_pod(POD), "metadata"), "deletionTimestamp",
+                        json_string("now"));
     assert_fault(sandbox_connect(&sandbox, soon(), &fd, &err), ERROR_SANDBOX_GONE, "being deleted");
 }
 END_TEST
@@ -376,7 +384,8 @@ UNIT_SUITE(k8s_life)
     tcase_add_loop_test(tcase, a_pod_made_differently_is_refused_and_left_alone, 0, 3);
     tcase_add_test(tcase, a_pod_of_this_name_that_is_not_ours_is_left_alone);
     tcase_add_test(tcase, a_pod_that_is_over_is_replaced);
-    tcase_add_test(tcase, an_image_that_cannot_be_pulled_ends_it_early_with_the_reason_and_nothing_is_left);
+    tcase_add_test(
+        tcase, an_image_that_cannot_be_pulled_ends_it_early_with_the_reason_and_nothing_is_left);
     tcase_add_test(tcase, a_pod_that_no_node_takes_is_given_a_moment);
     tcase_add_test(tcase, a_pod_that_gets_its_node_in_that_moment_starts);
     tcase_add_test(tcase, a_refusal_to_create_is_told_in_the_cluster_s_words);

@@ -20,7 +20,8 @@ END_TEST
 
 START_TEST(sessions_that_differ_only_in_what_a_label_loses_have_different_pods)
 {
-    static const char *const sessions[] = {"a-b", "A-b", "a_b", "a.b", "a-B", "a-b-", "a-b_", "a-b."};
+    static const char *const sessions[] = {"a-b", "A-b",  "a_b",  "a.b",
+                                           "a-B", "a-b-", "a-b_", "a-b."};
     char names[8][K8S_NAME_BYTES];
 
     for (unsigned i = 0; i < 8; i++) {
@@ -63,7 +64,8 @@ END_TEST
 
 START_TEST(names_of_objects_are_told_from_other_texts)
 {
-    static const char *const bad[] = {"", "A", "-a", "a-", "a..b", ".a", "a.", "a/b", "a_b", "a.-b", "a-.b", "a b"};
+    static const char *const bad[] = {"",   "A",   "-a",  "a-",   "a..b", ".a",
+                                      "a.", "a/b", "a_b", "a.-b", "a-.b", "a b"};
 
     ck_assert(k8s_is_name("a") && k8s_is_name("a-b.c") && k8s_is_name("0"));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -153,7 +155,8 @@ static bool has(json_t *array, const char *text)
     size_t i;
     json_t *one;
 
-    json_array_foreach(array, i, one) {
+    json_array_foreach(array, i, one)
+    {
         if (json_is_string(one) && strcmp(json_string_value(one), text) == 0) {
             return true;
         }
@@ -166,7 +169,8 @@ static bool is_mounted(json_t *container, const char *path)
     size_t i;
     json_t *one;
 
-    json_array_foreach(json_object_get(container, "volumeMounts"), i, one) {
+    json_array_foreach(json_object_get(container, "volumeMounts"), i, one)
+    {
         if (strcmp(k8s_text(one, "mountPath", NULL), path) == 0) {
             return true;
         }
@@ -179,12 +183,15 @@ START_TEST(a_pod_says_whose_it_is_and_what_it_was_made_from)
     json_auto_t *pod = pod_of_spec();
 
     ck_assert_str_eq(k8s_text(pod, "metadata", "name", NULL), "handsfs-s1");
-    ck_assert_str_eq(k8s_text(pod, "metadata", "labels", "app.kubernetes.io/managed-by", NULL), "handsfs");
+    ck_assert_str_eq(k8s_text(pod, "metadata", "labels", "app.kubernetes.io/managed-by", NULL),
+                     "handsfs");
     ck_assert_str_eq(k8s_text(pod, "metadata", "labels", "io.handsfs.network", NULL), "none");
     ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.session", NULL), "s1");
     ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.image", NULL), "img:1");
-    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.workdir", NULL), "/workspace");
-    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.version", NULL), HANDSFS_VERSION);
+    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.workdir", NULL),
+                     "/workspace");
+    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.version", NULL),
+                     HANDSFS_VERSION);
 }
 END_TEST
 
@@ -195,10 +202,14 @@ START_TEST(a_pod_has_no_token_no_service_variables_and_no_second_life)
     ck_assert(json_is_false(k8s_at(pod, "spec", "automountServiceAccountToken", NULL)));
     ck_assert(json_is_false(k8s_at(pod, "spec", "enableServiceLinks", NULL)));
     ck_assert_str_eq(k8s_text(pod, "spec", "restartPolicy", NULL), "Never");
-    ck_assert_str_eq(k8s_text(pod, "spec", "securityContext", "seccompProfile", "type", NULL), "RuntimeDefault");
-    ck_assert(json_is_false(k8s_at(sandbox_of(pod), "securityContext", "allowPrivilegeEscalation", NULL)));
-    ck_assert(json_is_false(k8s_at(hand_of(pod), "securityContext", "allowPrivilegeEscalation", NULL)));
-    ck_assert(has(k8s_at(sandbox_of(pod), "securityContext", "capabilities", "drop", NULL), "NET_RAW"));
+    ck_assert_str_eq(k8s_text(pod, "spec", "securityContext", "seccompProfile", "type", NULL),
+                     "RuntimeDefault");
+    ck_assert(json_is_false(
+        k8s_at(sandbox_of(pod), "securityContext", "allowPrivilegeEscalation", NULL)));
+    ck_assert(
+        json_is_false(k8s_at(hand_of(pod), "securityContext", "allowPrivilegeEscalation", NULL)));
+    ck_assert(
+        has(k8s_at(sandbox_of(pod), "securityContext", "capabilities", "drop", NULL), "NET_RAW"));
     ck_assert(has(k8s_at(hand_of(pod), "securityContext", "capabilities", "drop", NULL), "ALL"));
     ck_assert_ptr_null(k8s_at(sandbox_of(pod), "securityContext", "capabilities", "add", NULL));
 }
@@ -210,7 +221,8 @@ START_TEST(the_sandbox_begins_with_the_hand_whose_binary_it_cannot_write)
     json_t *sandbox = sandbox_of(pod);
     json_t *mount = json_array_get(json_object_get(sandbox, "volumeMounts"), 0);
 
-    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(sandbox, "command"), 0)), "/.handsfs/bin/hand");
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(sandbox, "command"), 0)),
+                     "/.handsfs/bin/hand");
     ck_assert_str_eq(k8s_text(mount, "mountPath", NULL), "/.handsfs/bin");
     ck_assert(json_is_true(json_object_get(mount, "readOnly")));
 }
@@ -229,7 +241,8 @@ START_TEST(variables_arrive_verbatim)
     command = json_object_get(sandbox_of(pod), "command");
     ck_assert_uint_eq(json_array_size(env), 2);
     ck_assert_str_eq(k8s_text(json_array_get(env, 0), "name", NULL), "A");
-    ck_assert_str_eq(k8s_text(json_array_get(env, 0), "value", NULL), "$$(HOME) and $$$$ and $$x$$");
+    ck_assert_str_eq(k8s_text(json_array_get(env, 0), "value", NULL),
+                     "$$(HOME) and $$$$ and $$x$$");
     ck_assert_str_eq(k8s_text(json_array_get(env, 1), "value", NULL), "");
     ck_assert(has(command, "--env-base64")); /* JSON cannot say it */
     ck_assert(has(command, "QllURVM9Yf8="));
@@ -244,7 +257,8 @@ START_TEST(a_workdir_with_a_dollar_is_no_variable)
     spec.workdir = strdup("/w $(PATH)");
     pod = pod_of_spec();
     ck_assert(has(json_object_get(sandbox_of(pod), "command"), "/w $$(PATH)"));
-    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.workdir", NULL), "/w $(PATH)");
+    ck_assert_str_eq(k8s_text(pod, "metadata", "annotations", "io.handsfs.workdir", NULL),
+                     "/w $(PATH)");
 }
 END_TEST
 
@@ -284,10 +298,12 @@ START_TEST(a_read_only_root_has_volumes_where_it_may_be_written)
     json_auto_t *plain = pod_of_spec();
     json_auto_t *pod = NULL;
 
-    ck_assert(!is_mounted(sandbox_of(plain), "/workspace") && !is_mounted(sandbox_of(plain), "/tmp"));
+    ck_assert(!is_mounted(sandbox_of(plain), "/workspace") &&
+              !is_mounted(sandbox_of(plain), "/tmp"));
     spec.read_only_root = true;
     pod = pod_of_spec();
-    ck_assert(json_is_true(k8s_at(sandbox_of(pod), "securityContext", "readOnlyRootFilesystem", NULL)));
+    ck_assert(
+        json_is_true(k8s_at(sandbox_of(pod), "securityContext", "readOnlyRootFilesystem", NULL)));
     ck_assert(is_mounted(sandbox_of(pod), "/workspace") && is_mounted(sandbox_of(pod), "/tmp"));
 }
 END_TEST
@@ -298,8 +314,10 @@ START_TEST(a_user_gets_a_workdir_of_its_own)
 
     spec.user = strdup("1000:2000");
     pod = pod_of_spec();
-    ck_assert_int_eq(json_integer_value(k8s_at(pod, "spec", "securityContext", "runAsUser", NULL)), 1000);
-    ck_assert_int_eq(json_integer_value(k8s_at(pod, "spec", "securityContext", "runAsGroup", NULL)), 2000);
+    ck_assert_int_eq(json_integer_value(k8s_at(pod, "spec", "securityContext", "runAsUser", NULL)),
+                     1000);
+    ck_assert_int_eq(json_integer_value(k8s_at(pod, "spec", "securityContext", "runAsGroup", NULL)),
+                     2000);
     ck_assert(is_mounted(sandbox_of(pod), "/workspace"));
     ck_assert(has(json_object_get(hand_of(pod), "command"), "make=0755:1000:2000:/.handsfs/work"));
     ck_assert(has(json_object_get(hand_of(pod), "command"), "make=0700:1000:2000:/.handsfs/run"));
@@ -331,7 +349,8 @@ START_TEST(capabilities_are_dropped_by_their_names)
     spec.cap_drop = calloc(3, sizeof *spec.cap_drop);
     spec.cap_drop[0] = strdup("CHOWN");
     pod = pod_of_spec();
-    ck_assert(has(k8s_at(sandbox_of(pod), "securityContext", "capabilities", "drop", NULL), "CHOWN"));
+    ck_assert(
+        has(k8s_at(sandbox_of(pod), "securityContext", "capabilities", "drop", NULL), "CHOWN"));
     spec.cap_drop[1] = strdup("ALL");
     all = pod_of_spec();
     ck_assert(has(k8s_at(sandbox_of(all), "securityContext", "capabilities", "drop", NULL), "ALL"));
@@ -384,7 +403,9 @@ START_TEST(settings_become_parts_of_the_pod)
     ck_assert_str_eq(k8s_text(json_array_get(tolerations, 0), "operator", NULL), "Equal");
     ck_assert_str_eq(k8s_text(json_array_get(tolerations, 1), "operator", NULL), "Exists");
     ck_assert_ptr_null(json_object_get(json_array_get(tolerations, 2), "key"));
-    ck_assert_str_eq(k8s_text(json_array_get(k8s_at(pod, "spec", "imagePullSecrets", NULL), 1), "name", NULL), "two");
+    ck_assert_str_eq(
+        k8s_text(json_array_get(k8s_at(pod, "spec", "imagePullSecrets", NULL), 1), "name", NULL),
+        "two");
     ck_assert_str_eq(k8s_text(sandbox_of(pod), "imagePullPolicy", NULL), "Always");
     ck_assert_str_eq(k8s_text(pod, "spec", "runtimeClassName", NULL), "gvisor");
     ck_assert_str_eq(k8s_text(pod, "spec", "serviceAccountName", NULL), "agents");
@@ -403,10 +424,11 @@ END_TEST
 
 START_TEST(a_value_that_makes_no_sense_is_refused_with_its_setting)
 {
-    static const char *const rows[] = {"node_selector=a",      "node_selector=",   "tolerations=a:Never",
-                                       "tolerations=,",        "pull=sometimes",   "pull_secrets=A B",
-                                       "namespace=UPPER",      "network_none=hope", "workdir_volume=maybe",
-                                       "schedule_timeout=soon", "context=",          "node_selector=a=b c"};
+    static const char *const rows[] = {
+        "node_selector=a",       "node_selector=",    "tolerations=a:Never",
+        "tolerations=,",         "pull=sometimes",    "pull_secrets=A B",
+        "namespace=UPPER",       "network_none=hope", "workdir_volume=maybe",
+        "schedule_timeout=soon", "context=",          "node_selector=a=b c"};
     char name[32];
 
     set(&spec.engine, rows[_i]);

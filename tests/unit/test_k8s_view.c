@@ -7,9 +7,10 @@
 
 static json_t *pod_with(const char *status)
 {
-    json_t *pod = quoted("{'metadata':{'name':'handsfs-s1','uid':'u1','resourceVersion':'7',"
-                         "'labels':{'app.kubernetes.io/managed-by':'handsfs'},"
-                         "'annotations':{'io.handsfs.session':'s1','io.handsfs.workdir':'/workspace'}},'spec':{}}");
+    json_t *pod = quoted(
+        "{'metadata':{'name':'handsfs-s1','uid':'u1','resourceVersion':'7',"
+        "'labels':{'app.kubernetes.io/managed-by':'handsfs'},"
+        "'annotations':{'io.handsfs.session':'s1','io.handsfs.workdir':'/workspace'}},'spec':{}}");
 
     json_object_set_new(pod, "status", quoted(status));
     return pod;
@@ -25,36 +26,49 @@ static const struct {
     {STATUS_STARTING, K8S_PENDING, NULL},
     {STATUS_WAITS, K8S_WAITS, NULL},
     {STATUS_RUNNING, K8S_RUNNING, NULL},
-    {STATUS_NO_NODE, K8S_UNSCHEDULABLE, "Unschedulable: 0/1 nodes are available: 1 Insufficient memory."},
+    {STATUS_NO_NODE, K8S_UNSCHEDULABLE,
+     "Unschedulable: 0/1 nodes are available: 1 Insufficient memory."},
     {STATUS_NO_IMAGE, K8S_STUCK, "hand: ErrImagePull: manifest for img not found"},
     {STATUS_EVICTED, K8S_ENDED, "Evicted: The node was low on resource: memory."},
-    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'ImagePullBackOff',"
+    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'"
+     "ImagePullBackOff',"
      "'message':'Back-off pulling image \\'img\\''}}}]}",
      K8S_STUCK, "ImagePullBackOff"},
-    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'InvalidImageName'}}}]}",
+    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'"
+     "InvalidImageName'}}}]}",
      K8S_STUCK, "hand: InvalidImageName"},
-    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'ErrImageNeverPull'}}}]}",
+    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'"
+     "ErrImageNeverPull'}}}]}",
      K8S_STUCK, "ErrImageNeverPull"},
-    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'terminated':{'exitCode':0}}}],"
-     "'containerStatuses':[{'name':'sandbox','state':{'waiting':{'reason':'CreateContainerConfigError',"
+    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'terminated':{'exitCode':"
+     "0}}}],"
+     "'containerStatuses':[{'name':'sandbox','state':{'waiting':{'reason':'"
+     "CreateContainerConfigError',"
      "'message':'container has runAsNonRoot and image will run as root'}}}]}",
      K8S_STUCK, "runAsNonRoot"},
-    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'CrashLoopBackOff'}}}]}",
+    {"{'phase':'Pending','initContainerStatuses':[{'name':'hand','state':{'waiting':{'reason':'"
+     "CrashLoopBackOff'}}}]}",
      K8S_STUCK, "CrashLoopBackOff"},
-    {"{'phase':'Failed','initContainerStatuses':[{'name':'hand','state':{'terminated':{'exitCode':1,'reason':'Error',"
+    {"{'phase':'Failed','initContainerStatuses':[{'name':'hand','state':{'terminated':{'exitCode':"
+     "1,'reason':'Error',"
      "'message':'hand: network interface eth0: Operation not permitted\\n'}}}]}",
-     K8S_ENDED, "container hand ended with status 1: hand: network interface eth0: Operation not permitted"},
-    {"{'phase':'Failed','containerStatuses':[{'name':'sandbox','state':{'terminated':{'exitCode':137,"
+     K8S_ENDED,
+     "container hand ended with status 1: hand: network interface eth0: Operation not permitted"},
+    {"{'phase':'Failed','containerStatuses':[{'name':'sandbox','state':{'terminated':{'exitCode':"
+     "137,"
      "'reason':'OOMKilled'}}}]}",
      K8S_ENDED, "out of memory"},
-    {"{'phase':'Running','containerStatuses':[{'name':'sandbox','state':{'terminated':{'exitCode':0,"
+    {"{'phase':'Running','containerStatuses':[{'name':'sandbox','state':{'terminated':{'exitCode':"
+     "0,"
      "'reason':'Completed'}}}]}",
      K8S_ENDED, "container sandbox ended with status 0"},
     {"{'phase':'Succeeded'}", K8S_ENDED, "Succeeded"},
-    {"{'phase':'Failed','reason':'NodeLost','message':'Node n1 which was running pod x is unresponsive'}", K8S_ENDED,
-     "NodeLost"},
-    {"{'phase':'Pending','initContainerStatuses':'nonsense','containerStatuses':[1,null,{'name':5}]}", K8S_PENDING,
-     NULL},
+    {"{'phase':'Failed','reason':'NodeLost','message':'Node n1 which was running pod x is "
+     "unresponsive'}",
+     K8S_ENDED, "NodeLost"},
+    {"{'phase':'Pending','initContainerStatuses':'nonsense','containerStatuses':[1,null,{'name':5}]"
+     "}",
+     K8S_PENDING, NULL},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
@@ -65,9 +79,11 @@ START_TEST(a_pod_s_stage_is_told_from_its_status_and_why)
     struct error err = {0};
 
     ck_assert_int_eq(k8s_view(pod, NULL, &view, &err), 0);
-    ck_assert_msg(view.stage == rows[_i].stage, "%s: stage %d (%s)", rows[_i].status, view.stage, view.why);
+    ck_assert_msg(view.stage == rows[_i].stage, "%s: stage %d (%s)", rows[_i].status, view.stage,
+                  view.why);
     if (rows[_i].why != NULL) {
-        ck_assert_msg(strstr(view.why, rows[_i].why) != NULL, "\"%s\" is not in: %s", rows[_i].why, view.why);
+        ck_assert_msg(strstr(view.why, rows[_i].why) != NULL, "\"%s\" is not in: %s", rows[_i].why,
+                      view.why);
     }
     json_decref(pod);
 }
@@ -79,7 +95,8 @@ START_TEST(a_pod_that_is_being_deleted_is_ending_whatever_else_it_says)
     struct k8s_view view;
     struct error err = {0};
 
-    json_object_set_new(json_object_get(pod, "metadata"), "deletionTimestamp", json_string("2020-01-01T00:00:00Z"));
+    json_object_set_new(json_object_get(pod, "metadata"), "deletionTimestamp",
+                        json_string("2020-01-01T00:00:00Z"));
     ck_assert_int_eq(k8s_view(pod, NULL, &view, &err), 0);
     ck_assert_int_eq(view.stage, K8S_ENDING);
     json_decref(pod);
@@ -104,7 +121,8 @@ END_TEST
 
 START_TEST(an_object_without_a_name_or_a_uid_is_no_pod)
 {
-    static const char *const objects[] = {"{}", "[]", "{'metadata':{'name':'x'}}", "{'metadata':{'uid':'x'}}",
+    static const char *const objects[] = {"{}", "[]", "{'metadata':{'name':'x'}}",
+                                          "{'metadata':{'uid':'x'}}",
                                           "{'metadata':{'name':7,'uid':[]}}"};
     json_t *pod = quoted(objects[_i]);
     struct k8s_view view;
