@@ -17,6 +17,9 @@ static void destroy(void *arg, const char *session)
     struct error err;
 
     (void)arg;
+    if (strncmp(session, fixture.prefix, strlen(fixture.prefix)) != 0) {
+        return; /* somebody else's, who uses the engine at the same time */
+    }
     if (sandbox_destroy(fixture.backend, session, clock_now_ms() + 30000, &err) < 0) {
         fprintf(stderr, "contract: %s\n", err.message);
     }
@@ -57,6 +60,8 @@ int main(int argc, char **argv)
     }
     fixture.placement = argc > 2 && strcmp(argv[2], "stream") == 0 ? LINK_PLACE_STREAM : LINK_PLACE_AUTO;
     fixture.image = argc > 3 ? argv[3] : NULL;
+    fixture.is_local = strcmp(argv[1], "local") == 0;
+    snprintf(fixture.prefix, sizeof fixture.prefix, "contract-%ld-", (long)getpid());
     if (mkdtemp(state_dir) == NULL || setenv("HANDSFS_STATE_DIR", state_dir, 1) < 0) {
         perror("contract: mkdtemp");
         return 2;
@@ -71,6 +76,13 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, case_lifecycle());
     suite_add_tcase(suite, case_lifecycle_alone());
     suite_add_tcase(suite, case_isolation());
+    if (fixture.image != NULL) {
+        suite_add_tcase(suite, case_images());
+    }
+    if (strcmp(argv[1], "docker") == 0) {
+        suite_add_tcase(suite, case_docker());
+        suite_add_tcase(suite, case_docker_alone());
+    }
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
     ahead_start(sessions_ahead != NULL ? (unsigned)atoi(sessions_ahead) : 0);

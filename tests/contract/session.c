@@ -65,13 +65,23 @@ static void flag_timer(uv_timer_t *timer)
 
 /* ---- Sessions ---------------------------------------------------------------------------------- */
 
+char *other_image(const char *tag)
+{
+    const char *colon = strrchr(fixture.image, ':');
+    char *name = NULL;
+
+    ck_assert_ptr_nonnull(colon);
+    ck_assert_int_gt(asprintf(&name, "%.*s:%s", (int)(colon - fixture.image), fixture.image, tag), 0);
+    return name;
+}
+
 void session_spec(struct sandbox_spec *spec)
 {
     static unsigned serial;
     char name[NAME_BYTES];
 
     sandbox_spec_init(spec);
-    snprintf(name, sizeof name, "contract-%ld-%u", (long)getpid(), serial++);
+    snprintf(name, sizeof name, "%s%ld-%u", fixture.prefix, (long)getpid(), serial++);
     spec->session = strdup(name);
     if (fixture.image != NULL) {
         spec->image = strdup(fixture.image);

@@ -13,8 +13,14 @@ struct fixture {
     const struct backend *backend;
     enum link_placement placement;
     const char *image; /* NULL where the backend has none */
+    bool is_local;     /* the machine's own file system and network are below it, and no engine and no image */
+    char prefix[24];   /* of the names of all sessions of this run: engines may be shared */
 };
 extern struct fixture fixture;
+
+/* Another of the engine's images for tests (tests/bed/images.sh), beside the run's own: "user", "static"... Caller
+ * frees. */
+char *other_image(const char *tag);
 
 struct session {
     struct sandbox_spec spec;
@@ -114,6 +120,9 @@ TCase *case_names(void);
 TCase *case_lifecycle(void);
 TCase *case_lifecycle_alone(void);
 TCase *case_isolation(void);
+TCase *case_images(void); /* of engines */
+TCase *case_docker(void); /* of that one backend: what befalls a container */
+TCase *case_docker_alone(void);
 
 /* Deterministic bytes without a period (xorshift). Caller frees with free(). */
 uint8_t *noise(size_t length, uint32_t seed);
