@@ -61,14 +61,24 @@ struct k8s_exec {
     uint64_t deadline_ms;
 };
 
-/* Runs a program to its end: `input` as its stdin (the program must know by itself where it ends: what v4 cannot
- * close), stdout collected up to its limit, stderr's beginning in the error's message where the program fails. The exit code
- * is channel 3's Status; a stream that closes without one is ERROR_NO_ANSWER. */
+/* Runs a program to its end, stdout collected up to its limit (past it: ERROR_TOO_LARGE). The exit code is
+ * channel 3's Status; a stream that closes without one is ERROR_NO_ANSWER, a program that could not be started ERROR_IO
+ * with the server's words. With a code other than 0 the return is 0 too, and `err` is filled: stderr's beginning.
+ *
+ * `input` (none: no stdin at all) goes out as fast as it is taken, while output is read. What is sure of it, and what not:
+ *  - Bytes that arrive are in order and right (TCP, TLS). All of them may not arrive: what the program has not read
+ *    when it ends is lost without a word, and runtimes are known to lose input of a program that ends
+ *    soon after its last read.
+ *  - There is no end of it: v4 cannot tell one, and it is not told with v5 either. The program must know where it ends.
+ *  - Output that was written just before the end may be cut while the Status says Success.
+ * So whoever cares counts on both ends: the program tells what it took, before it ends and not by its exit code. */
 int k8s_exec_run(struct k8s_client *client, const struct k8s_exec *exec, const void *input,
                  size_t length, struct buffer *output, int *ret_exit, struct error *err)
     __attribute__((nonnull(1, 2, 5, 6, 7), warn_unused_result));
 
-/* Gives a program's stdin and stdout as one descriptor (backends/pump.h), kept alive by pings. Where the server
+/* Gives a program's stdin and stdout as one descriptor (backends/pump.h). Each 10 s a sign of life goes out that the
+ * kubelet's and the runtime's idle timeouts count, and a server that is silent for a minute is given up. Shutting the descriptor
+ * down for writing ends the program's stdin with v5 alone; closing it ends the connection and with it stdin. Where the server
  * refuses, `refused` is filled, *ret_fd is -1 and the return 0. */
 int k8s_exec_stream(struct k8s_client *client, const struct k8s_exec *exec, int *ret_fd,
                     struct k8s_reply *refused, struct error *err)
