@@ -77,7 +77,7 @@ int docker_handle_make(struct docker_engine *engine, const struct docker_handle 
     state->socket_path = copy(from->socket_path != NULL ? from->socket_path : DOCKER_SOCKET_PATH);
     state->user = copy(from->user);
     if (session == NULL || workdir == NULL || state->hand_path == NULL || state->socket_path == NULL ||
-        (from->user != NULL && state->user == NULL) || asprintf(&id, "%s@%s", state->id, state->started_at) < 0) {
+        (from->user != NULL && state->user == NULL) || asprintf(&id, "%.32s@%s", state->id, state->started_at) < 0) {
         id = NULL;
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }

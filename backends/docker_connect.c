@@ -307,12 +307,8 @@ int docker_wait_ready(const struct docker_state *state, uint64_t deadline_ms, st
     }
 }
 
-/* File calls may run in this process where they have no more rights there than inside. */
-static bool same_rights(const struct docker_process *process)
-{
-    return !process->foreign_users && process->uid == 0 && process->gid == 0;
-}
-
+/* File calls that run in this process act as the container's user. Within a user namespace of its own that would take
+ * more than ids: there a root's power ends at the namespace's files. */
 int docker_open_root(struct sandbox *sandbox, int *ret_fd, struct error *err)
 {
     const struct docker_state *state = sandbox->state;
@@ -326,8 +322,9 @@ int docker_open_root(struct sandbox *sandbox, int *ret_fd, struct error *err)
     if (open_process(state, &process) < 0) {
         return docker_state_check(state, clock_now_ms() + DOCKER_CALL_MS, &inspect, err);
     }
-    if (same_rights(&process)) {
+    if (!process.foreign_users) {
         *ret_fd = open_root(&process);
+        sandbox->rights = process.rights;
     }
     return 0;
 }

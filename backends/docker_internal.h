@@ -101,7 +101,7 @@ struct docker_state {
 };
 
 /* Makes the handle `ret` of a running container; `engine` is taken over in any case. Its id is
- * "CONTAINER@STARTED". Paths NULL stand for DOCKER_HAND_PATH and DOCKER_SOCKET_PATH. */
+ * "CONTAINER@STARTED" (half of the container's). Paths NULL stand for DOCKER_HAND_PATH and DOCKER_SOCKET_PATH. */
 struct docker_handle {
     const char *session, *workdir;
     const struct docker_inspect *inspect;

@@ -80,23 +80,24 @@ static size_t numbers(const char *field, uint32_t *ret, size_t max)
 }
 
 /* The user of its file accesses is the fourth of the four numbers. */
-static bool read_identity(const char *status, struct docker_process *p)
+static bool read_rights(const char *status, struct sandbox_rights *rights)
 {
     const char *uid = status_field(status, "Uid");
     const char *gid = status_field(status, "Gid");
     const char *groups = status_field(status, "Groups");
-    const char *permitted = status_field(status, "CapPrm");
+    const char *effective = status_field(status, "CapEff");
     uint32_t uids[4], gids[4];
 
-    if (uid == NULL || gid == NULL || groups == NULL || permitted == NULL || numbers(uid, uids, 4) != 4 ||
+    if (uid == NULL || gid == NULL || groups == NULL || effective == NULL || numbers(uid, uids, 4) != 4 ||
         numbers(gid, gids, 4) != 4) {
         return false;
     }
-    p->uid = uids[3];
-    p->gid = gids[3];
-    p->group_count = numbers(groups, p->groups, DOCKER_MAX_GROUPS);
-    p->capabilities = strtoull(permitted, NULL, 16);
-    return p->group_count != SIZE_MAX;
+    rights->uid = uids[3];
+    rights->gid = gids[3];
+    rights->group_count = numbers(groups, rights->groups, SANDBOX_MAX_GROUPS);
+    rights->capabilities = strtoull(effective, NULL, 16);
+    rights->known = rights->group_count != SIZE_MAX;
+    return rights->known;
 }
 
 /* The last of the numbers that it has in the PID namespaces around it is 1. */
@@ -147,7 +148,7 @@ int docker_process_open(pid_t pid, const char *id, struct docker_process *ret)
     snprintf(path, sizeof path, "/proc/%d", (int)pid);
     process.dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (process.dir < 0 || !read_file(process.dir, "cgroup", text) || strstr(text, id) == NULL ||
-        !read_file(process.dir, "status", text) || !is_first(text) || !read_identity(text, &process) ||
+        !read_file(process.dir, "status", text) || !is_first(text) || !read_rights(text, &process.rights) ||
         !read_start(process.dir, &process.start)) {
         return -1;
     }

@@ -6,15 +6,10 @@
 
 #include "backends/docker_internal.h"
 
-#define DOCKER_MAX_GROUPS 64 /* supplementary ones of a container's user that we take over */
-
 struct docker_process {
     int dir;                /* /proc/PID, which stays that very process's */
     unsigned long long start; /* its start, in ticks since the boot */
-    uint32_t uid, gid;      /* of file accesses, in this host's numbering */
-    uint32_t groups[DOCKER_MAX_GROUPS];
-    size_t group_count;
-    uint64_t capabilities;  /* its permitted ones */
+    struct sandbox_rights rights; /* of its file accesses, in this host's numbering */
     bool foreign_users;     /* in a user namespace of its own */
 };
 #define DOCKER_NO_PROCESS {.dir = -1}

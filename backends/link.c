@@ -44,6 +44,7 @@ static void free_files(uv_work_t *work)
 {
     struct target *target = work->data;
 
+    (void)!files_limit_thread(UINT64_MAX); /* what an earlier file call gave up */
     files_free(target->files);
 }
 

@@ -10,6 +10,7 @@
 #include "hand/wire.h"
 #include "sandbox/buffer.h"
 #include "sandbox/error.h"
+#include "sandbox/sandbox.h"
 
 #define FILES_MAX_HANDLES 16384 /* open files and directories of one client; then EMFILE */
 
@@ -30,6 +31,10 @@ void files_free(struct files *files);
  * not even an error could be appended. */
 int files_serve(struct files *files, const uint8_t *call, size_t length, struct buffer *reply)
     __attribute__((nonnull, warn_unused_result));
+
+/* Makes the calling thread's file system work that of another user: its ids, groups and capabilities, as below. The
+ * next call of either function changes it again. -1 with errno, and the thread is as it was or has less. */
+int files_act_as(const struct sandbox_rights *rights) __attribute__((nonnull, warn_unused_result));
 
 /* Gives the calling thread's file system work the rights of a process with these capabilities, at most
  * (one bit a capability, as in /proc/PID/status), and without CAP_FSETID, so that the kernel clears

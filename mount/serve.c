@@ -23,6 +23,7 @@
 #include "backends/link.h"
 #include "exec/gateway.h"
 #include "fs/fs.h"
+#include "hand/files.h"
 #include "mount/mountinfo.h"
 #include "mount/mounts.h"
 #include "mount/verbs.h"
@@ -264,6 +265,7 @@ static void provision_work(uv_work_t *handle)
     struct backend_work *work = (struct backend_work *)handle;
     const struct mount_plan *plan = work->server->plan;
 
+    (void)!files_limit_thread(UINT64_MAX); /* what a file call on this thread gave up */
     work->r = sandbox_attach(plan->backend, plan->session, clock_now_ms() + ATTACH_TIMEOUT_MS,
                              &work->sandbox, &work->err);
     if (work->r == 0 || work->err.code != ERROR_SANDBOX_GONE) {
@@ -281,6 +283,7 @@ static void destroy_work(uv_work_t *handle)
     struct backend_work *work = (struct backend_work *)handle;
     const struct mount_plan *plan = work->server->plan;
 
+    (void)!files_limit_thread(UINT64_MAX);
     work->r = sandbox_destroy(plan->backend, plan->session, clock_now_ms() + DESTROY_TIMEOUT_MS,
                               &work->err);
 }

@@ -73,6 +73,16 @@ int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
 int session_name_check(const char *session, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
+/* Whose rights file calls have that run in this process, over the descriptor of open_root. */
+#define SANDBOX_MAX_GROUPS 64
+struct sandbox_rights {
+    bool known;            /* else: this process's user's, with the capabilities that the hand says it has */
+    uint32_t uid, gid;     /* as this process numbers them */
+    uint32_t groups[SANDBOX_MAX_GROUPS];
+    size_t group_count;
+    uint64_t capabilities; /* bits in the numbering of capabilities(7) */
+};
+
 /* A session's sandbox as a backend found or made it. */
 struct sandbox {
     const struct backend *backend;
@@ -81,6 +91,7 @@ struct sandbox {
     char *workdir; /* where it was created with */
     bool created;  /* by this very call of provision */
     void *state;   /* the backend's own */
+    struct sandbox_rights rights; /* open_root's to say */
 };
 
 /* A line of `handsfs doctor`: something that is there, is missing, or is missing and only some need it.
@@ -109,7 +120,7 @@ struct backend_ops {
     int (*connect)(struct sandbox *sandbox, uint64_t deadline_ms, int *ret_fd, struct error *err);
     /* May be NULL. Is expected to open the sandbox's root as an O_PATH directory descriptor where this
      * host's kernel can see it, checked to be this very sandbox's; *ret_fd is -1 (and the return 0) where
-     * it cannot. */
+     * it cannot. May fill in sandbox->rights. */
     int (*open_root)(struct sandbox *sandbox, int *ret_fd, struct error *err);
     /* Is expected to say what the engine knows, as "key", "value" pairs (state, pid, image, uptime...). */
     int (*status)(struct sandbox *sandbox, void (*say)(void *arg, const char *key, const char *value),

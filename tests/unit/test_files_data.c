@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -448,6 +449,57 @@ START_TEST(a_thread_is_limited_and_no_other)
 }
 END_TEST
 
+/* A file that `arg` names, made and read as another user; the thread is itself again afterwards. */
+static void *as_another_user(void *arg)
+{
+    const struct sandbox_rights rights = {
+        .known = true, .uid = 4321, .gid = 8765, .groups = {77}, .group_count = 1};
+    uint64_t all = effective() & ~(UINT64_C(1) << 4);
+    struct stat st;
+    int fd;
+
+    if (files_act_as(&rights) < 0 || files_act_as(&rights) < 0 || effective() != 0 ||
+        open("/etc/shadow", O_RDONLY) >= 0 || errno != EACCES) {
+        return NULL;
+    }
+    fd = open(arg, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != 4321 || st.st_gid != 8765) {
+        return NULL;
+    }
+    if (fchown(fd, (uid_t)-1, 77) < 0 || fchown(fd, 0, (gid_t)-1) == 0) { /* its group; not its to give */
+        return NULL;
+    }
+    close(fd);
+    if (files_limit_thread(UINT64_MAX) < 0 || effective() != all || setfsuid((uid_t)-1) != 0 ||
+        setfsgid((gid_t)-1) != 0) {
+        return NULL;
+    }
+    fd = open("/etc/shadow", O_RDONLY);
+    return fd >= 0 && close(fd) == 0 ? arg : NULL;
+}
+
+START_TEST(a_thread_acts_as_another_user_and_no_other_does)
+{
+    char dir[] = "/tmp/test-rights.XXXXXX";
+    char path[64];
+    pthread_t thread;
+    void *result;
+
+    if (geteuid() != 0) {
+        return; /* who is not root cannot be somebody else */
+    }
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    snprintf(path, sizeof path, "%s/file", dir);
+    ck_assert_int_eq(pthread_create(&thread, NULL, as_another_user, path), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert_ptr_nonnull(result);
+    ck_assert_int_eq(setfsuid((uid_t)-1), 0);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 UNIT_SUITE(files_data)
 {
     tcase_add_checked_fixture(tcase, files_bed_open, files_bed_close);
@@ -469,4 +521,5 @@ UNIT_SUITE(files_data)
     tcase_add_test(tcase, a_range_is_copied_inside);
     tcase_add_test(tcase, files_and_directories_are_synced);
     tcase_add_test(tcase, a_thread_is_limited_and_no_other);
+    tcase_add_test(tcase, a_thread_acts_as_another_user_and_no_other_does);
 }
