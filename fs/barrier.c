@@ -244,6 +244,7 @@ static void after(void *ctx, void (*then)(void *arg), void *arg)
     struct barrier *b;
 
     fs->generation++;
+    kept_clear(fs);
     b = begin(fs, then, arg);
     if (b != NULL) {
         call_back(b);

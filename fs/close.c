@@ -115,6 +115,7 @@ void close_check(struct fs *fs)
 
 static void close_handles(struct fs *fs)
 {
+    kept_clear(fs);
     for (size_t i = 0; i < fs->handles.size; i++) {
         while (fs->handles.buckets[i] != NULL) {
             struct opened *handle = table_entry(fs->handles.buckets[i], struct opened, by_id);

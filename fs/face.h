@@ -9,6 +9,7 @@
 #include "fs/attr.h"
 #include "fs/deadline.h"
 #include "fs/fs.h"
+#include "fs/kept.h"
 #include "fs/opened.h"
 #include "fs/node.h"
 #include "fs/notify.h"
@@ -24,6 +25,7 @@ struct unmounter;
 struct check;
 TAILQ_HEAD(check_list, check);
 TAILQ_HEAD(request_list, request);
+TAILQ_HEAD(kept_list, kept);
 
 struct fs {
     uv_loop_t *loop;
@@ -48,6 +50,9 @@ struct fs {
     uint64_t next_handle;
     struct request_list requests; /* not answered */
     struct check_list checks;     /* of barriers, that run */
+    struct kept_list kept;        /* the one kept longest first; kept_count of them */
+    unsigned kept_count;
+    uint64_t stale_ms; /* when the kernel was last told ESTALE; 0: never */
     struct deadlines deadlines;
     struct notifier *notifier;
     uint64_t generation; /* goes up whenever all that was given to the kernel is called back */

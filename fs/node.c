@@ -28,6 +28,7 @@ static struct node *node_new(struct nodes *nodes, uint64_t id, uint32_t type)
     node->type = type;
     TAILQ_INIT(&node->names);
     LIST_INIT(&node->handles);
+    LIST_INIT(&node->kept);
     table_insert(&nodes->ids, &node->by_id, table_hash(&nodes->ids, id, NULL, 0));
     return node;
 }

@@ -34,6 +34,7 @@ struct node_name {
 };
 
 struct opened;
+struct kept;
 
 /* What changes when a file's content does. */
 struct node_print {
@@ -54,7 +55,8 @@ struct node {
     unsigned children; /* names whose parent this is */
     unsigned name_count;
     TAILQ_HEAD(node_names, node_name) names; /* the one met last first */
-    LIST_HEAD(, opened) handles;   /* open ones; kept by fs/opened.c */
+    LIST_HEAD(, opened) handles;   /* open ones; those of fs/opened.c */
+    LIST_HEAD(, kept) kept;        /* what lookups keep of it; by fs/kept.c */
     struct node_print given; /* how it was when something of it last went to the kernel */
     uint64_t given_ms;       /* when the kernel was given attributes; 0: it believes none */
     bool is_recent;

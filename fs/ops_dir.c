@@ -11,6 +11,7 @@ static void opened(struct request *r, const struct wire_reply *reply)
 {
     struct opened *handle = opened_new(r->fs, r->node, reply->handle, r->flags);
 
+    kept_opened(r->node, request_pid(r));
     if (handle == NULL) {
         opened_close_wire(r->fs, reply->handle);
         answer_errno(r, ENOMEM);

@@ -91,6 +91,7 @@ static void open_done(struct request *r, const struct wire_reply *reply)
     struct fs *fs = r->fs;
     bool truncated = (r->flags & O_TRUNC) != 0;
 
+    kept_opened(r->node, request_pid(r));
     r->opened = opened_new(fs, r->node, reply->handle, r->flags);
     if (r->opened == NULL) {
         opened_close_wire(fs, reply->handle);

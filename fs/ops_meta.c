@@ -13,8 +13,28 @@ static void lookup_done(struct request *r, const struct wire_reply *reply)
     answer_entry(r, r->node, r->name, &reply->attr);
 }
 
+static void lookup_kept(struct request *r, const struct wire_reply *reply)
+{
+    struct fs *fs = r->fs;
+    struct node *node = node_learn(&fs->nodes, r->node, r->name, strlen(r->name), &reply->attr);
+
+    if (node != NULL) {
+        kept_add(fs, node, request_pid(r), reply->handle);
+    } else {
+        opened_close_wire(fs, reply->handle);
+    }
+    lookup_done(r, reply);
+}
+
 static void lookup_failed(struct request *r, const struct error *err)
 {
+    int os_errno = error_errno(err);
+
+    if (r->wire.op == WIRE_HOLD && (os_errno == EMFILE || os_errno == ENFILE)) {
+        r->wire.op = WIRE_LOOKUP; /* it can do without */
+        request_send(r, lookup_done);
+        return;
+    }
     if (err->code == ERROR_NO_SUCH_FILE) {
         node_unlinked(&r->fs->nodes, r->node, r->name, strlen(r->name));
     }
@@ -32,9 +52,9 @@ void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     }
     r = request_begin_name(fuse, parent, name);
     if (r != NULL) {
-        r->wire.op = WIRE_LOOKUP;
+        r->wire.op = kept_wanted(fs) ? WIRE_HOLD : WIRE_LOOKUP;
         r->failed = lookup_failed;
-        request_send(r, lookup_done);
+        request_send(r, r->wire.op == WIRE_HOLD ? lookup_kept : lookup_done);
     }
 }
 

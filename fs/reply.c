@@ -11,6 +11,9 @@ static void finish(struct request *r, int os_errno)
 {
     r->fs->counts.requests++;
     r->fs->counts.errors += os_errno != 0;
+    if (os_errno == ESTALE) {
+        kept_begin(r->fs);
+    }
     request_free(r);
 }
 

@@ -8,7 +8,7 @@
 #include "fs/control.h"
 #include "fs/reply.h"
 
-#define KEPT_MAX (1u << 20)
+#define KEPT_BYTES_MAX (1u << 20)
 
 static struct request *refuse(fuse_req_t fuse, struct fs *fs, int os_errno)
 {
@@ -46,7 +46,7 @@ struct request *request_begin(fuse_req_t fuse, fuse_ino_t ino)
     }
     buffer_init(&r->path, WIRE_MAX_PATH);
     buffer_init(&r->path2, WIRE_MAX_PATH);
-    buffer_init(&r->kept, KEPT_MAX);
+    buffer_init(&r->kept, KEPT_BYTES_MAX);
     TAILQ_INSERT_TAIL(&fs->requests, r, all);
     return r;
 }
@@ -102,6 +102,11 @@ bool request_handle(struct request *r, uint64_t fh)
     return true;
 }
 
+pid_t request_pid(const struct request *r)
+{
+    return fuse_req_ctx(r->fuse)->pid;
+}
+
 bool request_keep(struct request *r, const void *data, size_t length)
 {
     if (buffer_append(&r->kept, data, length) < 0) {
@@ -144,23 +149,30 @@ void request_free(struct request *r)
 
 /* ---- The call --------------------------------------------------------------------------------- */
 
-/* How the sandbox is to find the node. 0 or an errno. */
-static int make_ref(const struct node *node, const struct opened *handle, struct buffer *path,
-                    struct wire_ref *ref, uint64_t *ret_serial)
+/* Any handle that the hand has of the node, or 0. */
+static uint64_t any_handle(const struct node *node, pid_t pid)
 {
-    const struct opened *open = handle;
+    const struct opened *open = LIST_FIRST(&node->handles);
+
+    return open != NULL ? open->wire : kept_handle(node, pid);
+}
+
+/* How the sandbox is to find the node: by `handle` where it is not 0. 0 or an errno. */
+static int make_ref(const struct request *r, const struct node *node, uint64_t handle,
+                    struct buffer *path, struct wire_ref *ref, uint64_t *ret_serial)
+{
     uint64_t serial = 0;
 
     *ref = (struct wire_ref){.base = WIRE_BASE_WORKDIR};
-    if (open == NULL && node_path(node, path, &serial) < 0) {
-        open = errno == ESTALE ? LIST_FIRST(&node->handles) : NULL;
-        if (open == NULL) {
+    if (handle == 0 && node_path(node, path, &serial) < 0) {
+        handle = errno == ESTALE ? any_handle(node, request_pid(r)) : 0;
+        if (handle == 0) {
             return errno;
         }
     }
     *ret_serial = serial;
-    if (open != NULL) {
-        ref->handle = open->wire;
+    if (handle != 0) {
+        ref->handle = handle;
         return 0;
     }
     ref->dev = node->dev;
@@ -171,17 +183,23 @@ static int make_ref(const struct node *node, const struct opened *handle, struct
 
 static int make_call(struct request *r)
 {
+    const struct node *start = r->from != NULL ? r->from : r->node;
+    uint64_t handle = r->handle != NULL ? r->handle->wire : 0;
+    uint64_t handle2 = r->handle2 != NULL ? r->handle2->wire : 0;
     uint64_t serial;
     int e;
 
+    if (r->by_kept && r->from == NULL) {
+        handle = kept_handle(r->node, request_pid(r));
+    }
     if (r->node != NULL || r->handle != NULL) {
-        e = make_ref(r->from != NULL ? r->from : r->node, r->handle, &r->path, &r->wire.ref, &r->serial);
+        e = make_ref(r, start, handle, &r->path, &r->wire.ref, &r->serial);
         if (e != 0) {
             return e;
         }
     }
     if (r->node2 != NULL || r->handle2 != NULL) {
-        e = make_ref(r->node2, r->handle2, &r->path2, &r->wire.ref2, &serial);
+        e = make_ref(r, r->node2, handle2, &r->path2, &r->wire.ref2, &serial);
         if (e != 0) {
             return e;
         }
@@ -197,18 +215,37 @@ static int make_call(struct request *r)
 
 static void start_call(struct request *r);
 
-/* Whether the name that the call went by leads elsewhere now; then it is dropped. */
-static bool was_stale(struct request *r, const struct error *err)
+/* Whether the name that the call went by leads elsewhere now, or the handle that stood for it was closed. */
+static bool was_stale(const struct request *r, const struct error *err)
 {
     int os_errno = error_errno(err);
 
-    if (!r->about_node || r->handle != NULL || r->serial == 0) {
+    if (r->handle != NULL || r->from != NULL) {
         return false;
     }
-    if (os_errno != ESTALE && os_errno != ENOENT && os_errno != ENOTDIR && os_errno != ELOOP) {
+    if (r->serial == 0) {
+        return os_errno == EBADF;
+    }
+    return os_errno == ESTALE ||
+           (r->about_node && (os_errno == ENOENT || os_errno == ENOTDIR || os_errno == ELOOP));
+}
+
+/* By what the lookup kept, while the name stays, so that it is known where a link stands; else by another name
+ * or an open handle. False where there is nothing left to try. */
+static bool try_otherwise(struct request *r)
+{
+    if (!r->by_kept && kept_handle(r->node, request_pid(r)) != 0) {
+        r->by_kept = true;
+        return true;
+    }
+    if (!r->about_node || r->serial == 0) {
         return false;
     }
     node_drop_name(&r->fs->nodes, r->node, r->serial);
+    if (r->retried) {
+        return false;
+    }
+    r->retried = true;
     return true;
 }
 
@@ -222,11 +259,10 @@ static void call_ended(void *arg, const struct error *err, const struct wire_rep
         r->fs->logged = ERROR_NONE;
         r->done(r, reply);
     } else if (was_stale(r, err)) {
-        if (r->retried) {
-            answer_errno(r, ESTALE);
-        } else {
-            r->retried = true;
+        if (try_otherwise(r)) {
             start_call(r);
+        } else {
+            answer_errno(r, ESTALE);
         }
     } else if (r->failed != NULL) {
         r->failed(r, err);

@@ -2,8 +2,9 @@
  * and is answered exactly once (fs/reply.h), which frees it.
  *
  * A call says which file it means by path, with the inode that is expected there, or by an open handle.
- * Where a name turns out to lead elsewhere it is dropped and the call made once more by another name or
- * by any open handle of the node; after that the kernel gets ESTALE and walks its path anew by itself.
+ * Where a name turns out to lead elsewhere the call is made once more by the handle that the lookup kept
+ * (fs/kept.h). Without one the name is dropped and the call made by another name or by any open handle of the
+ * node; after that the kernel gets ESTALE and walks its path anew by itself.
  *
  * An interrupted request gets REQUEST_GRACE_MS to end by itself, because many programs get signals that
  * do not kill them and no file operation of theirs should fail for it. Then the call is cancelled. */
@@ -27,6 +28,7 @@ struct request {
     char *name, *name2;
     struct wire_call wire; /* the call; texts point into this struct's memory */
     bool about_node; /* the call is about `node` itself, by whatever name */
+    bool by_kept; /* the call goes by what was kept of the node */
     bool retried;
     uint64_t serial; /* of the name that the call went by; 0 for a handle */
     uint64_t generation;
@@ -57,6 +59,9 @@ bool request_second(struct request *r, fuse_ino_t ino, const char *name);
 
 /* The open file. False where the request has been answered: EBADF. */
 bool request_handle(struct request *r, uint64_t fh);
+
+/* The thread that makes it; 0 where it is another pid name space's. */
+pid_t request_pid(const struct request *r);
 
 /* Keeps `data` for the call's sake. False where the request has been answered. */
 bool request_keep(struct request *r, const void *data, size_t length);

@@ -208,6 +208,7 @@ static int (*const operations[WIRE_OPS])(struct serving *s, struct error *err) =
     [WIRE_WRITE_FILE] = files_write_file,
     [WIRE_COMMIT] = files_commit,
     [WIRE_RESOLVE] = files_resolve,
+    [WIRE_HOLD] = files_hold,
 };
 
 static int answer(struct serving *s, struct error *err)

@@ -37,7 +37,7 @@ static int set_size(const struct files *files, const struct target *t, const str
         errno = S_ISDIR(t->stat.st_mode) ? EISDIR : EINVAL;
         return -1;
     }
-    if (t->handle != NULL) {
+    if (target_is_open(t)) {
         if (ftruncate(t->fd, (off_t)call->size) == 0) {
             return 0;
         }

@@ -188,7 +188,7 @@ int files_create(struct serving *s, struct error *err)
 int target_data(const struct files *files, struct target *t, int flags, int *ret_own,
                 struct error *err)
 {
-    if (t->handle != NULL) {
+    if (target_is_open(t)) {
         if (t->handle->kind == HANDLE_FILE) {
             return t->fd;
         }
@@ -461,7 +461,7 @@ int files_fsync(struct serving *s, struct error *err)
         return -1;
     }
     fd = t.fd;
-    if (t.handle == NULL) {
+    if (!target_is_open(&t)) {
         own = target_stat(&t) < 0 ? -1 : open_to_sync(s->files, &t);
         fd = own;
     }

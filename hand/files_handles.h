@@ -10,7 +10,12 @@
 
 #include "sandbox/buffer.h"
 
-enum handle_kind { HANDLE_FILE, HANDLE_DIRECTORY, HANDLE_WRITE_FILE };
+enum handle_kind {
+    HANDLE_FILE,
+    HANDLE_DIRECTORY,
+    HANDLE_WRITE_FILE,
+    HANDLE_HELD, /* O_PATH: of whatever there is */
+};
 
 struct handle {
     uint64_t id;

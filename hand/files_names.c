@@ -39,6 +39,35 @@ int files_lookup(struct serving *s, struct error *err)
                : entry_attr(s, &dir, name, err);
 }
 
+/* A handle of what has the name now, into the reply with its attributes. -1 with errno. */
+static int hold(struct serving *s, int dir, const char *name)
+{
+    int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct handle *handle = fd < 0 ? NULL : handle_new(HANDLE_HELD, fd);
+
+    if (handle == NULL) {
+        return -1;
+    }
+    if (files_reply_attr(s, fd) < 0) {
+        handle_put(handle);
+        return -1;
+    }
+    s->reply.handle = handles_add(&s->files->handles, handle);
+    return s->reply.handle == 0 ? -1 : 0;
+}
+
+int files_hold(struct serving *s, struct error *err)
+{
+    cleanup_target struct target dir = TARGET_INIT;
+    char name[FILES_NAME_SIZE];
+
+    files_text(name, &s->call->name);
+    if (target_find_directory(s->files, &s->call->ref, &dir, err) < 0) {
+        return -1;
+    }
+    return hold(s, dir.fd, name) == 0 ? 0 : target_fail(dir.ref, &s->call->name, errno, err);
+}
+
 /* How an operation makes an entry. 0, or -1 with errno. */
 typedef int (*make_entry)(int dir, const char *name, const struct wire_call *call);
 

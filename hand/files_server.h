@@ -90,5 +90,6 @@ int files_read_file(struct serving *s, struct error *err);
 int files_write_file(struct serving *s, struct error *err);
 int files_commit(struct serving *s, struct error *err);
 int files_resolve(struct serving *s, struct error *err);
+int files_hold(struct serving *s, struct error *err);
 
 #endif

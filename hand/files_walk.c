@@ -136,6 +136,11 @@ bool target_is_expected(const struct wire_ref *ref, const struct stat *st)
     return ref->ino == 0 || (ref->ino == files_inode(st) && ref->dev == (uint64_t)st->st_dev);
 }
 
+bool target_is_open(const struct target *t)
+{
+    return t->handle != NULL && t->handle->kind != HANDLE_HELD;
+}
+
 /* The workdir itself, by far the most frequent directory: nothing needs to be asked. */
 static int find_workdir(const struct files *files, const struct wire_ref *ref, struct target *ret)
 {

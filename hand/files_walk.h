@@ -50,6 +50,9 @@ bool target_is_expected(const struct wire_ref *ref, const struct stat *st) __att
 /* Sees to it that `stat` is filled in. 0, or -1 with errno. */
 int target_stat(struct target *target) __attribute__((nonnull, warn_unused_result));
 
+/* Whether a handle means it that was opened, so that its descriptor has bytes. */
+bool target_is_open(const struct target *target) __attribute__((nonnull));
+
 /* A new descriptor of this very file; O_CLOEXEC, O_NONBLOCK and O_NOCTTY are added. Not for anything but
  * regular files and directories. -1 with errno. */
 int target_open(const struct files *files, const struct target *target, int flags)

@@ -23,7 +23,7 @@ static int find(struct serving *s, struct target *t, struct subject *ret, struct
     if (target_find(s->files, &s->call->ref, t, err) < 0) {
         return -1;
     }
-    ret->fd = t->handle != NULL ? t->fd : -1;
+    ret->fd = target_is_open(t) ? t->fd : -1;
     files_proc_name(name, t->fd);
     snprintf(ret->path, sizeof ret->path, "/proc/%s", name);
     if (ret->fd < 0 && s->files->proc < 0) {

@@ -300,6 +300,7 @@ static const struct shape {
     [WIRE_WRITE_FILE] = {C_REF | C_SIZE, R_HANDLE},
     [WIRE_COMMIT] = {C_REF, R_ATTR},
     [WIRE_RESOLVE] = {C_REF | C_DATA, R_DATA},
+    [WIRE_HOLD] = {C_REF | C_NAME, R_HANDLE | R_ATTR},
 };
 
 static bool text_is(const struct wire_text *t, const char *s)

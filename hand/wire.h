@@ -170,6 +170,8 @@ enum wire_op {
     WIRE_COMMIT,     /* ... and COMMIT renames into place -> attr; RELEASE without it leaves no trace */
     WIRE_RESOLVE,    /* ref: directory, data: a path from there, links followed -> data: where it leads,
                         clean, from the workdir ("" is the workdir itself); EXDEV where that is outside */
+    WIRE_HOLD,       /* ref: directory, name -> attr, handle: as LOOKUP, and the handle is of that very file,
+                        which is not opened: it says which one other calls mean */
     WIRE_OPS
 };
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -28,6 +29,7 @@ struct link {
     struct sandbox sandbox;
     struct link_peer peer;
     enum files_link_mode mode;
+    void (*_Atomic before[WIRE_OPS])(void); /* files_link_before() */
     TAILQ_HEAD(, call) calls;
 };
 
@@ -78,7 +80,11 @@ static void fail_in(struct call *call, enum error_code code, const char *message
 static void serve(uv_work_t *work)
 {
     struct call *call = work->data;
+    void (*before)(void) = atomic_load(&call->link->before[call->op]);
 
+    if (before != NULL) {
+        before();
+    }
     if (files_serve(call->link->files, call->request.data, call->request.length, &call->reply) < 0) {
         buffer_clear(&call->reply);
     }
@@ -170,6 +176,11 @@ void files_link_set(struct link *link, enum files_link_mode mode)
             begin(call);
         }
     }
+}
+
+void files_link_before(struct link *link, enum wire_op op, void (*what)(void))
+{
+    atomic_store(&link->before[op], what);
 }
 
 bool files_link_waits_for(const struct link *link, enum wire_op op)

@@ -17,6 +17,8 @@ void files_link_free(struct link *link); /* with nothing in flight */
 
 /* On the loop's thread, as everything of a link. What was frozen goes on when the mode changes. */
 void files_link_set(struct link *link, enum files_link_mode mode);
+/* Has `what` (NULL: nothing) run before each call of this op is served, on the thread that serves it. */
+void files_link_before(struct link *link, enum wire_op op, void (*what)(void));
 bool files_link_waits_for(const struct link *link, enum wire_op op); /* such a call is frozen */
 
 #endif
