@@ -67,18 +67,14 @@ static int make(char *value, struct error *err)
     if (fd < 0 || fstat(fd, &st) < 0) {
         return error_set_errno(err, errno, "%s", at);
     }
+    /* The mode first: once given away it is no more ours to change, unless CAP_FOWNER is here. So of a
+     * second run only the outcome counts. */
+    if (fchmod(fd, mode & 07777) < 0 && (st.st_mode & 07777) != (mode & 07777)) {
+        return error_set_errno(err, errno, "chmod %s", at);
+    }
     if (((uid != UINT32_MAX && uid != st.st_uid) || (gid != UINT32_MAX && gid != st.st_gid)) &&
         fchown(fd, uid, gid) < 0) {
         return error_set_errno(err, errno, "chown %s", at);
-    }
-    if ((st.st_mode & 07777) == (mode & 07777) && uid == UINT32_MAX && gid == UINT32_MAX) {
-        return 0;
-    }
-    /* Once given away it is no more ours to change, unless CAP_FOWNER is here; so a second run
-     * may pass. */
-    if (fchmod(fd, mode & 07777) < 0 &&
-        (fstat(fd, &st) < 0 || (st.st_mode & 07777) != (mode & 07777))) {
-        return error_set_errno(err, errno, "chmod %s", at);
     }
     return 0;
 }

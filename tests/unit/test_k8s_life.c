@@ -372,6 +372,127 @@ START_TEST(status_tells_node_phase_and_more)
 }
 END_TEST
 
+/* ---- Pods of others ---- */
+
+#define APP_RUNNING                                                                                \
+    "{'phase':'Running','containerStatuses':[{'name':'app','containerID':'docker://aa11',"         \
+    "'state':{'running':{}}},{'name':'side','containerID':'docker://"                              \
+    "bb22','state':{'running':{}}}]}"
+
+/* The session is to work in a Pod that somebody else has made. */
+static json_t *attach_to(const char *name)
+{
+    spec.attach = strdup(name);
+    free(spec.image);
+    free(spec.workdir);
+    spec.image = spec.workdir = NULL;
+    cluster.container = "app";
+    cluster.directories = "/tmp/.handsfs-s1\n/srv\n";
+    cluster.hand_serves = false;
+    return cluster_put(
+        "web", quoted("{'metadata':{},'spec':{'containers':[{'name':'app'},{'name':'side'}]}}"),
+        APP_RUNNING);
+}
+
+START_TEST(a_session_can_work_in_the_first_container_of_somebody_else_s_pod)
+{
+    attach_to("web");
+    assert_provisioned();
+    ck_assert(sandbox.created);
+    ck_assert_str_eq(sandbox.workdir, "/srv");
+    ck_assert_ptr_nonnull(strstr(sandbox.id, "/aa11/"));
+    ck_assert_uint_eq(cluster_count("exec start"), 1);
+    ck_assert_uint_eq(cluster_count("POST") + cluster_count("DELETE"), 0);
+}
+END_TEST
+
+START_TEST(an_attached_session_is_found_again_and_provisioned_by_its_name)
+{
+    char id[128];
+
+    attach_to("web");
+    assert_provisioned();
+    snprintf(id, sizeof id, "%s", sandbox.id);
+    sandbox_release(&sandbox);
+    ck_assert_msg(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err) == 0, "%s",
+                  err.message);
+    ck_assert_str_eq(sandbox.id, id);
+    free(spec.attach);
+    spec.attach = NULL;
+    spec.workdir = strdup("/workspace"); /* as a checked spec has it where none is given */
+    assert_provisioned();
+    ck_assert(!sandbox.created);
+    ck_assert_str_eq(sandbox.id, id);
+    ck_assert_uint_eq(cluster_count("exec start"), 1);
+}
+END_TEST
+
+START_TEST(a_hand_that_has_ended_is_gone_until_the_session_is_provisioned_again)
+{
+    char id[128];
+    int fd = -1;
+
+    attach_to("web");
+    assert_provisioned();
+    snprintf(id, sizeof id, "%s", sandbox.id);
+    cluster.hand_serves = false;
+    assert_fault(sandbox_connect(&sandbox, soon(), &fd, &err), ERROR_SANDBOX_GONE, "has ended");
+    assert_provisioned();
+    ck_assert(sandbox.created);
+    ck_assert_str_ne(sandbox.id, id);
+}
+END_TEST
+
+START_TEST(another_container_in_its_place_is_another_sandbox)
+{
+    json_t *pod = attach_to("web/app");
+    int fd = -1;
+
+    assert_provisioned();
+    json_object_set_new(json_array_get(k8s_at(pod, "status", "containerStatuses", NULL), 0),
+                        "containerID", json_string("docker://cc33"));
+    assert_fault(sandbox_connect(&sandbox, soon(), &fd, &err), ERROR_SANDBOX_GONE, "started anew");
+}
+END_TEST
+
+START_TEST(somebody_else_s_pod_is_not_deleted_but_the_session_is_forgotten_with_it)
+{
+    attach_to("web");
+    assert_provisioned();
+    assert_fault(sandbox_destroy(&backend_k8s, "s1", soon(), &err), ERROR_BAD_REQUEST,
+                 "does not delete");
+    ck_assert_uint_eq(cluster_count("DELETE"), 0);
+    json_object_del(cluster.pods, "web");
+    ck_assert_int_eq(sandbox_destroy(&backend_k8s, "s1", soon(), &err), 0);
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE,
+                 "no Pod");
+}
+END_TEST
+
+START_TEST(what_cannot_be_attached_to_is_refused_and_nothing_is_remembered)
+{
+    attach_to("web");
+    cluster.directories = "";
+    assert_fault(provision(), ERROR_BAD_REQUEST, "no directory");
+    cluster.directories = "relative\n/x\n";
+    assert_fault(provision(), ERROR_IO, "does not say");
+    spec.memory_bytes = 1;
+    assert_fault(provision(), ERROR_BAD_REQUEST, "limits");
+    spec.memory_bytes = 0;
+    free(spec.attach);
+    spec.attach = strdup("web/none");
+    assert_fault(provision(), ERROR_SANDBOX_GONE, "none");
+    free(spec.attach);
+    spec.attach = strdup("missing");
+    assert_fault(provision(), ERROR_SANDBOX_GONE, "no Pod missing");
+    free(spec.attach);
+    spec.attach = strdup("UP/../x");
+    assert_fault(provision(), ERROR_BAD_REQUEST, "not the name of a Pod");
+    assert_fault(sandbox_attach(&backend_k8s, "s1", soon(), &sandbox, &err), ERROR_SANDBOX_GONE,
+                 "no Pod");
+}
+END_TEST
+
 UNIT_SUITE(k8s_life)
 {
     tcase_add_checked_fixture(tcase, begin, end);
@@ -398,4 +519,10 @@ UNIT_SUITE(k8s_life)
     tcase_add_test(tcase, a_handle_never_reaches_another_pod_of_the_name);
     tcase_add_test(tcase, a_handle_of_a_pod_that_is_over_or_being_deleted_finds_it_gone);
     tcase_add_test(tcase, status_tells_node_phase_and_more);
+    tcase_add_test(tcase, a_session_can_work_in_the_first_container_of_somebody_else_s_pod);
+    tcase_add_test(tcase, an_attached_session_is_found_again_and_provisioned_by_its_name);
+    tcase_add_test(tcase, a_hand_that_has_ended_is_gone_until_the_session_is_provisioned_again);
+    tcase_add_test(tcase, another_container_in_its_place_is_another_sandbox);
+    tcase_add_test(tcase, somebody_else_s_pod_is_not_deleted_but_the_session_is_forgotten_with_it);
+    tcase_add_test(tcase, what_cannot_be_attached_to_is_refused_and_nothing_is_remembered);
 }
