@@ -88,7 +88,10 @@ static const char *fault_of_digest(const char *digest)
 
 static const char *fault_of_registry(const char *registry)
 {
-    return registry[0] == '\0' || !consists_of(registry, ".-:")
+    size_t length = strlen(registry);
+
+    return length == 0 || !consists_of(registry, ".-:") || !isalnum((unsigned char)registry[0]) ||
+                   !isalnum((unsigned char)registry[length - 1])
                ? "the registry is not HOST or HOST:PORT"
                : NULL;
 }
