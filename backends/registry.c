@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "backends/docker.h"
+#include "backends/k8s.h"
 #include "backends/local.h"
 
 #define DEFAULT_BACKEND "local"
 #define NAMES_MAX 256 /* what a message shows of the known names */
 
-static const struct backend *const backends[] = {&backend_local, &backend_docker, NULL};
+static const struct backend *const backends[] = {&backend_local, &backend_docker, &backend_k8s, NULL};
 
 const struct backend *const *backend_all(void)
 {
