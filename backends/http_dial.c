@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,7 +24,6 @@
 struct http_child {
     pid_t pid;
     int pidfd; /* -1 where the kernel has none */
-    int fd;
     int errors; /* a file in memory that cannot grow */
 };
 
@@ -74,36 +72,23 @@ static int spawn(pid_t *ret, char *const *argv, int fd, int errors)
     return r;
 }
 
-int http_child_start(struct http_child **ret, char *const *argv, int *ret_fd, struct error *err)
+int http_child_start(struct http_child **ret, char *const *argv, int fd, struct error *err)
 {
     cleanup_free struct http_child *child = calloc(1, sizeof *child);
-    int ends[2];
     int r;
 
     if (child == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "run %s: out of memory", argv[0]);
     }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        return error_set_errno(err, errno, "run %s", argv[0]);
-    }
-    child->fd = ends[0];
     child->errors = open_errors();
-    r = spawn(&child->pid, argv, ends[1], child->errors);
-    close(ends[1]);
+    r = spawn(&child->pid, argv, fd, child->errors);
     if (r != 0) {
-        close(child->fd);
         cleanup_fd_fn(&child->errors);
         return error_set(err, ERROR_BAD_REQUEST, r, "%s cannot be run: %s", argv[0], strerror(r));
     }
     child->pidfd = pidfd_open(child->pid, 0);
-    *ret_fd = child->fd;
     *ret = take_ptr(child);
     return 0;
-}
-
-int http_child_fd(const struct http_child *child)
-{
-    return child->fd;
 }
 
 /* True where the child has ended and was reaped. */
@@ -136,7 +121,6 @@ static void read_errors(int fd, char *words)
 
 void http_child_end(struct http_child *child, char *words)
 {
-    close(child->fd);
     if (!ended_within(child, LEAVE_MS)) {
         kill(child->pid, SIGTERM);
         if (!ended_within(child, LEAVE_MS)) {

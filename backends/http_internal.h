@@ -48,15 +48,23 @@ struct http {
 };
 void http_unref(struct http *http) __attribute__((nonnull));
 
+/* A connection whose other end is a program's. */
+struct dialled {
+    int fd;                   /* libcurl's end; -1: none */
+    int listener;             /* -1 once it was accepted */
+    char folder[32];          /* of the listener */
+    struct http_child *child; /* from then on */
+};
+
 struct session {
     struct http *http;
     CURL *easy;
     CURLM *multi;
     bool attached; /* easy is in multi */
     struct session *next;
-    struct http_child *children[2]; /* a new connection may be there before the old is closed */
-    char words[HTTP_LAST_WORDS];    /* of a child that ended */
-    struct error failure;           /* of a callback; ERROR_NONE */
+    struct dialled dialled[2];   /* a new connection may be there before the old is closed */
+    char words[HTTP_LAST_WORDS]; /* of a child that ended */
+    struct error failure;        /* of a callback; ERROR_NONE */
     char text[CURL_ERROR_SIZE];
 };
 

@@ -1,33 +1,98 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "backends/http_internal.h"
 #include "backends/printable.h"
+#include "sandbox/cleanup.h"
 #include "sandbox/clock.h"
 
-#define DIAL_SOCKET "dial" /* a name for libcurl's eyes: nothing connects to it */
+/* ---- Sockets ----------------------------------------------------------------------------------
+ *
+ * A program's connection. libcurl insists on connecting (version 7.88 does so even where it is told that the socket is
+ * connected already), so it is given a socket of ours to connect to, which listens for a moment in a folder of its own
+ * (under a name without a path libcurl would not use the connection again). What connected to it is accepted only if
+ * it is this process, and becomes the program's standard input and output. */
 
-/* ---- Sockets ---------------------------------------------------------------------------------- */
+#define DIAL_SOCKET "program" /* for libcurl's eyes: open_dialled() puts another address in its place */
+#define DIAL_FOLDER "/tmp/handsfs-XXXXXX"
+#define DIAL_NAME "/dial"
 
-static curl_socket_t open_child(struct session *session)
+static struct dialled *find_dialled(struct session *session, int fd)
 {
-    struct http_child **place = &session->children[session->children[0] != NULL];
-    int fd;
+    for (unsigned i = 0; i < 2; i++) {
+        if (session->dialled[i].fd == fd) {
+            return &session->dialled[i];
+        }
+    }
+    return NULL;
+}
 
-    if (*place != NULL) {
-        error_set(&session->failure, ERROR_IO, 0, "too many connections at once");
+static void dialled_address(const struct dialled *dialled, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(ret->sun_path, sizeof ret->sun_path, "%s%s", dialled->folder, DIAL_NAME);
+}
+
+static void stop_listening(struct dialled *dialled)
+{
+    struct sockaddr_un address;
+
+    if (dialled->folder[0] != '\0') {
+        dialled_address(dialled, &address);
+        unlink(address.sun_path);
+        rmdir(dialled->folder);
+        dialled->folder[0] = '\0';
+    }
+    cleanup_fd_fn(&dialled->listener);
+    dialled->listener = -1;
+}
+
+static int start_listening(struct dialled *dialled, struct sockaddr_un *address)
+{
+    snprintf(dialled->folder, sizeof dialled->folder, "%s", DIAL_FOLDER);
+    if (mkdtemp(dialled->folder) == NULL) {
+        dialled->folder[0] = '\0';
+        return -1;
+    }
+    dialled_address(dialled, address);
+    dialled->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (dialled->listener < 0 ||
+        bind(dialled->listener, (const struct sockaddr *)address, sizeof *address) < 0 ||
+        listen(dialled->listener, 1) < 0) {
+        int saved = errno;
+
+        stop_listening(dialled);
+        errno = saved;
+        return -1;
+    }
+    return 0;
+}
+
+static curl_socket_t open_dialled(struct session *session, struct curl_sockaddr *address)
+{
+    struct dialled *dialled = find_dialled(session, -1);
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un at;
+
+    if (dialled == NULL || fd < 0 || start_listening(dialled, &at) < 0) {
+        error_set(&session->failure, ERROR_IO, dialled != NULL ? errno : 0, "%s: no connection can be made",
+                  session->http->name);
         return CURL_SOCKET_BAD;
     }
+    /* What it would have connected to is of this type as well, so there is room. */
+    memcpy((char *)address + offsetof(struct curl_sockaddr, addr), &at, sizeof at);
+    address->addrlen = sizeof at;
     session->words[0] = '\0';
-    if (http_child_start(place, session->http->server.dial, &fd, &session->failure) < 0) {
-        return CURL_SOCKET_BAD;
-    }
-    return fd;
+    dialled->fd = take_fd(&fd);
+    return dialled->fd;
 }
 
 /* libcurl's sockets would be handed down to programs that are started meanwhile. */
@@ -37,34 +102,56 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 
     (void)purpose;
     if (session->http->server.dial != NULL) {
-        return open_child(session);
+        return open_dialled(session, address);
     }
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
-static int set_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
-{
-    struct session *session = arg;
-
-    (void)fd;
-    (void)purpose;
-    return session->http->server.dial != NULL ? CURL_SOCKOPT_ALREADY_CONNECTED : CURL_SOCKOPT_OK;
 }
 
 static int close_socket(void *arg, curl_socket_t fd)
 {
     struct session *session = arg;
+    struct dialled *dialled = find_dialled(session, fd);
 
+    if (dialled == NULL) {
+        return close(fd);
+    }
+    close(fd);
+    stop_listening(dialled);
+    if (dialled->child != NULL) {
+        http_child_end(dialled->child, session->words);
+    }
+    *dialled = (struct dialled){.fd = -1, .listener = -1};
+    return 0;
+}
+
+static bool is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
+}
+
+/* Starts the programs of connections that libcurl has made. */
+static int serve_dialled(struct session *session, struct error *err)
+{
     for (unsigned i = 0; i < 2; i++) {
-        struct http_child *child = session->children[i];
+        struct dialled *dialled = &session->dialled[i];
+        int accepted = 0;
 
-        if (child != NULL && http_child_fd(child) == fd) {
-            session->children[i] = NULL;
-            http_child_end(child, session->words);
-            return 0;
+        while (dialled->listener >= 0 && accepted >= 0) {
+            cleanup_fd int fd = accept4(dialled->listener, NULL, NULL, SOCK_CLOEXEC);
+
+            accepted = fd;
+            if (fd >= 0 && is_ours(fd)) {
+                stop_listening(dialled);
+                if (http_child_start(&dialled->child, session->http->server.dial, fd, err) < 0) {
+                    return -1;
+                }
+            }
         }
     }
-    return close(fd);
+    return 0;
 }
 
 /* ---- The handle ------------------------------------------------------------------------------- */
@@ -123,8 +210,6 @@ static CURLcode set_up(struct session *session)
     SET(CURLOPT_PROXY, server->proxy != NULL ? server->proxy : "");
     SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
     SET(CURLOPT_OPENSOCKETDATA, session);
-    SET(CURLOPT_SOCKOPTFUNCTION, set_socket);
-    SET(CURLOPT_SOCKOPTDATA, session);
     SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     SET(CURLOPT_CLOSESOCKETDATA, session);
     SET(CURLOPT_CONNECT_TO, http->connect_to);
@@ -139,6 +224,7 @@ static struct session *session_new(struct http *http, struct error *err)
 
     if (session != NULL) {
         session->http = http;
+        session->dialled[0] = session->dialled[1] = (struct dialled){.fd = -1, .listener = -1};
         session->easy = curl_easy_init();
         session->multi = curl_multi_init();
     }
@@ -266,6 +352,10 @@ int session_run(struct session *session, uint64_t deadline_ms, bool (*cancelled)
         int left;
 
         m = curl_multi_perform(session->multi, &running);
+        if (serve_dialled(session, err) < 0) {
+            session_detach(session);
+            return -1;
+        }
         message = curl_multi_info_read(session->multi, &left);
         if (message != NULL && message->msg == CURLMSG_DONE) {
             CURLcode code = message->data.result;
