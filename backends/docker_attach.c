@@ -168,9 +168,9 @@ static int make_exec(struct docker_engine *engine, const struct docker_record *r
 {
     cleanup_reply struct docker_reply reply = {.status = 0};
     char path[DOCKER_ID_BYTES + 32];
-    json_auto_t *body = json_pack("{s:[s,s,s,s,s,s,s,s], s:s}", "Cmd", DOCKER_HAND_PATH, "serve",
-                                  "--workdir", record->workdir, "--socket", socket, "--leave-ms",
-                                  LEAVE_MS, "WorkingDir", "/");
+    json_auto_t *body = json_pack("{s:[s,s,s,s,s,s,s,s], s:s, s:O}", "Cmd", DOCKER_HAND_PATH,
+                                  "serve", "--workdir", record->workdir, "--socket", socket,
+                                  "--leave-ms", LEAVE_MS, "WorkingDir", "/", "Env", record->env);
     const struct docker_request request = {
         .method = "POST", .path = path, .json = body, .deadline_ms = deadline_ms};
     const char *id;
@@ -317,14 +317,22 @@ static int make_handle(struct docker_engine *engine, const char *session,
 /* ---- Provision ---- */
 
 static int new_record(struct docker_engine *engine, const struct docker_inspect *inspect,
-                      const char *workdir, struct docker_record *ret, struct error *err)
+                      const struct sandbox_spec *spec, const char *workdir,
+                      struct docker_record *ret, struct error *err)
 {
     docker_record_release(ret);
+    ret->env = json_array();
+    for (size_t i = 0; i < spec->env.count; i++) {
+        if (json_array_append_new(ret->env, json_string(spec->env.entries[i])) < 0) {
+            return error_set(err, ERROR_BAD_REQUEST, 0,
+                             "a variable's value is not UTF-8, which the engine does not take");
+        }
+    }
     ret->host = strdup(docker_engine_host(engine));
     ret->name = strdup(inspect->name);
     ret->workdir = strdup(workdir);
     memcpy(ret->container, inspect->id, sizeof ret->container);
-    return ret->host == NULL || ret->name == NULL || ret->workdir == NULL
+    return ret->host == NULL || ret->name == NULL || ret->workdir == NULL || ret->env == NULL
                ? error_set(err, ERROR_NO_MEMORY, 0, "out of memory")
                : 0;
 }
@@ -383,7 +391,7 @@ int docker_attach_provision(struct docker_engine *given, const struct sandbox_sp
         if (spec->progress != NULL) {
             spec->progress->say(spec->progress, "starting the hand");
         }
-        if (new_record(engine, &inspect, workdir, &record, err) < 0 ||
+        if (new_record(engine, &inspect, spec, workdir, &record, err) < 0 ||
             start_hand(engine, &inspect, &record, deadline_ms, err) < 0 ||
             docker_record_write(dir, spec->session, &record, err) < 0) {
             return -1;

@@ -98,18 +98,27 @@ int docker_helper_get(const char *name, const char *server, json_t **ret, struct
     char words[HTTP_LAST_WORDS];
     struct http_child *child = NULL;
     json_auto_t *json = NULL;
-    int fd, r, why;
+    cleanup_fd int fd = -1;
+    int ends[2];
+    int r, why;
 
     *ret = NULL;
     if (!docker_helper_program(name, program)) {
         return error_set(err, ERROR_IO, 0, "\"%.60s\" is no credential helper's name", name);
     }
-    if (http_child_start(&child, (char *const[]){program, (char[]){"get"}, NULL}, &fd, err) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return error_set(err, ERROR_IO, errno, "%s: %s", program, strerror(errno));
+    }
+    fd = ends[0];
+    r = http_child_start(&child, (char *const[]){program, (char[]){"get"}, NULL}, ends[1], err);
+    close(ends[1]);
+    if (r < 0) {
         err->code = ERROR_IO;
         return -1;
     }
     r = converse(fd, server, &answer);
     why = errno;
+    close(take_fd(&fd));
     http_child_end(child, words);
     if (r < 0) {
         return error_set(err, ERROR_IO, why, "%s: %s", program,

@@ -225,7 +225,7 @@ static int find_image(struct work *w, struct docker_image *ret, struct error *er
     const char *ours = hand_program_architecture();
 
     if (w->spec->image == NULL || w->spec->image[0] == '\0') {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "session %s does not exist, and no image was named to make it from",
+        return error_set(err, ERROR_BAD_REQUEST, 0, "session %s does not exist; say with --image what to make it from (such as debian:12)",
                          w->spec->session);
     }
     if (docker_image_ensure(w->engine, w->spec->image, &w->settings, &w->deadline_ms, w->spec->progress, ret, err) < 0) {

@@ -22,6 +22,7 @@ void docker_record_release(struct docker_record *record)
     free(record->host);
     free(record->name);
     free(record->workdir);
+    json_decref(record->env);
     *record = (struct docker_record)DOCKER_RECORD_INIT;
 }
 
@@ -68,6 +69,20 @@ static const char *text_at(json_t *json, const char *key)
     return text != NULL ? text : "";
 }
 
+static bool is_list(const json_t *list)
+{
+    const json_t *text;
+    size_t i;
+
+    json_array_foreach(list, i, text)
+    {
+        if (!json_is_string(text)) {
+            return false;
+        }
+    }
+    return json_is_array(list);
+}
+
 static int decode(json_t *json, const char *session, struct docker_record *ret, struct error *err)
 {
     cleanup_docker_record struct docker_record record = DOCKER_RECORD_INIT;
@@ -76,7 +91,7 @@ static int decode(json_t *json, const char *session, struct docker_record *ret, 
         !is_hex(text_at(json, "container"), DOCKER_ID_BYTES - 1, DOCKER_ID_BYTES - 1) ||
         !is_hex(text_at(json, "exec"), 1, DOCKER_ID_BYTES - 1) ||
         !is_hex(text_at(json, "hand"), DOCKER_HAND_ID - 1, DOCKER_HAND_ID - 1) ||
-        text_at(json, "workdir")[0] != '/') {
+        text_at(json, "workdir")[0] != '/' || !is_list(json_object_get(json, "env"))) {
         return error_set(err, ERROR_IO, 0, "the record of session %s makes no sense", session);
     }
     record.host = strdup(text_at(json, "host"));
@@ -85,6 +100,7 @@ static int decode(json_t *json, const char *session, struct docker_record *ret, 
     if (record.host == NULL || record.name == NULL || record.workdir == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
+    record.env = json_incref(json_object_get(json, "env"));
     snprintf(record.container, sizeof record.container, "%s", text_at(json, "container"));
     snprintf(record.exec, sizeof record.exec, "%s", text_at(json, "exec"));
     snprintf(record.hand, sizeof record.hand, "%s", text_at(json, "hand"));
@@ -133,14 +149,19 @@ static int write_whole(int dir, const char *name, const char *text, struct error
 int docker_record_write(int dir, const char *session, const struct docker_record *record,
                         struct error *err)
 {
-    json_auto_t *json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "version", VERSION,
-                                  "session", session, "host", record->host, "container",
-                                  record->container, "name", record->name, "workdir",
-                                  record->workdir, "hand", record->hand, "exec", record->exec);
+    json_auto_t *json = json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O}", "version", VERSION, "session", session,
+        "host", record->host, "container", record->container, "name", record->name, "workdir",
+        record->workdir, "hand", record->hand, "exec", record->exec, "env", record->env);
     cleanup_free char *text = json != NULL ? json_dumps(json, JSON_INDENT(2)) : NULL;
     char name[NAME_BYTES];
     char temporary[NAME_BYTES + 8];
 
+    if (text != NULL && strlen(text) > DOCKER_RECORD_BYTES) {
+        return error_set(err, ERROR_BAD_REQUEST, 0,
+                         "session %s has more variables than an attached one can (%u bytes)",
+                         session, DOCKER_RECORD_BYTES);
+    }
     if (text == NULL) { /* memory, or a text of the caller's that is not UTF-8 */
         return error_set(err, ERROR_BAD_REQUEST, 0,
                          "session %s cannot be written down (is its workdir UTF-8?)", session);

@@ -6,13 +6,14 @@
 
 #include "backends/docker_internal.h"
 
-#define DOCKER_RECORD_BYTES (64u << 10) /* of a file */
+#define DOCKER_RECORD_BYTES (64u << 10) /* of a file, variables included */
 #define DOCKER_HAND_ID 17               /* 64 random bits in hexadecimal, and the NUL */
 
 struct docker_record {
     char *host; /* the engine, as docker_engine_host() calls it */
     char *name; /* the container, as it was called when it was attached to */
     char *workdir;
+    json_t *env;                     /* an array of NAME=VALUE for the commands; owned */
     char container[DOCKER_ID_BYTES]; /* its id */
     char hand[DOCKER_HAND_ID];       /* of the hand that was started last: its socket's name */
     char exec[DOCKER_ID_BYTES];      /* and the exec that it runs in */

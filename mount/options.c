@@ -10,7 +10,8 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/units.h"
 
-#define ATTACH_BACKEND "docker" /* where containers of others are looked for */
+#define ATTACH_BACKEND "docker" /* where containers of others are looked for, */
+#define NO_CONTAINERS "local"   /* if the default is this one */
 #define FULL_ID_LENGTH 64       /* of a container, in hexadecimal digits; */
 #define SHORT_ID_LENGTH 12      /* as people are shown it */
 
@@ -544,19 +545,21 @@ static bool is_said(const struct options *options, const char *name)
  * are made; what is asked for in this very call and cannot be had is an error. */
 static int settle_attach(struct options *options, struct error *err)
 {
-    static const char *const of_made_ones[] = {"image", "network",        "memory",   "cpus",
-                                               "pids",  "read-only-root", "cap-drop", NULL};
+    static const char *const of_made_ones[] = {
+        "image", "network", "memory", "cpus", "pids", "read-only-root", "cap-drop", "user", NULL};
     struct sandbox_spec *spec = &options->spec;
 
     for (const char *const *name = of_made_ones; *name != NULL; name++) {
         if (is_said(options, *name)) {
-            return error_set(err, ERROR_BAD_REQUEST, 0,
-                             "--%s does not go with --attach: the container is there already and is "
-                             "taken as it is",
-                             *name);
+            return error_set(
+                err, ERROR_BAD_REQUEST, 0,
+                "--%s does not go with --attach: the container is there already and is "
+                "taken as it is",
+                *name);
         }
     }
-    if (!is_said(options, "backend")) {
+    if (options->backend == NULL ||
+        (!is_said(options, "backend") && strcmp(options->backend, NO_CONTAINERS) == 0)) {
         char *backend = strdup(ATTACH_BACKEND);
 
         if (backend == NULL) {
@@ -566,6 +569,7 @@ static int settle_attach(struct options *options, struct error *err)
         options->backend = backend;
     }
     free(take_ptr(spec->image));
+    free(take_ptr(spec->user));
     for (char **cap = spec->cap_drop; cap != NULL && *cap != NULL; cap++) {
         free(*cap);
     }

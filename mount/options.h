@@ -107,9 +107,9 @@ int options_read_arguments(struct options *options, int count, char **words, uns
 int options_session_of_attach(const struct options *options, char ret[MAX_SESSION_NAME + 1],
                               struct error *err) __attribute__((nonnull, warn_unused_result));
 
-/* Makes the specification complete for `session` and checks it. With --attach the backend is docker unless
- * this call says another, what a container is made from is refused where this call says it, and forgotten
- * where it is a default. */
+/* Makes the specification complete for `session` and checks it. With --attach the backend is docker where
+ * nobody said another than local; what a container is made from is refused where this call says it, and
+ * forgotten where it is a default. */
 int options_spec(struct options *options, const char *session, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 

@@ -304,18 +304,23 @@ START_TEST(a_container_of_somebody_else_is_one_of_docker)
 }
 END_TEST
 
-START_TEST(a_backend_that_this_call_names_is_kept_with_attach)
+START_TEST(a_backend_that_was_chosen_is_kept_with_attach)
 {
-    ck_assert_int_eq(options_read_list(&options, "attach=web,backend=local", &err), 0);
+    static const char *const rows[][2] = {{"attach=web,backend=local", "local"},
+                                          {"attach=web", "k8s"}};
+
+    config("backend = k8s\n", 0);
+    ck_assert_int_eq(options_read_list(&options, rows[_i][0], &err), 0);
     ck_assert_int_eq(options_spec(&options, "s1", &err), 0);
-    ck_assert_str_eq(options.backend, "local");
+    ck_assert_str_eq(options.backend, rows[_i][1]);
 }
 END_TEST
 
 START_TEST(what_a_container_is_made_from_does_not_go_with_attach)
 {
     static const char *const rows[] = {"image=a", "network=full",   "memory=1G",   "cpus=1",
-                                       "pids=9",  "read_only_root", "cap_drop=ALL"};
+                                       "pids=9",  "read_only_root", "cap_drop=ALL",
+                                       "user=5"};
     char list[64];
 
     snprintf(list, sizeof list, "attach=web,%s", rows[_i]);
@@ -328,8 +333,8 @@ END_TEST
 
 START_TEST(defaults_for_made_containers_are_forgotten_with_attach)
 {
-    config("image = debian:12\nnetwork = full\nmemory = 1G\ncap_drop = ALL\nread-only-root\n", 0);
-    ck_assert_int_eq(options_read_list(&options, "attach=web,workdir=/usr/src/app,user=5", &err), 0);
+    config("image = debian:12\nnetwork = full\nmemory = 1G\ncap_drop = ALL\nread-only-root\nuser = 5\n", 0);
+    ck_assert_int_eq(options_read_list(&options, "attach=web,workdir=/usr/src/app", &err), 0);
     ck_assert_int_eq(options_spec(&options, "s1", &err), 0);
     ck_assert_ptr_null(options.spec.image);
     ck_assert_ptr_null(options.spec.cap_drop);
@@ -337,7 +342,7 @@ START_TEST(defaults_for_made_containers_are_forgotten_with_attach)
     ck_assert(!options.spec.read_only_root);
     ck_assert_int_eq(options.spec.network, NETWORK_NONE);
     ck_assert_str_eq(options.spec.workdir, "/usr/src/app");
-    ck_assert_str_eq(options.spec.user, "5");
+    ck_assert_ptr_null(options.spec.user);
 }
 END_TEST
 
@@ -382,8 +387,8 @@ UNIT_SUITE(options)
     tcase_add_test(tcase, a_wrong_variable_is_named);
     tcase_add_test(tcase, settings_of_the_backend_add_up);
     tcase_add_test(tcase, a_container_of_somebody_else_is_one_of_docker);
-    tcase_add_test(tcase, a_backend_that_this_call_names_is_kept_with_attach);
-    tcase_add_loop_test(tcase, what_a_container_is_made_from_does_not_go_with_attach, 0, 7);
+    tcase_add_loop_test(tcase, a_backend_that_was_chosen_is_kept_with_attach, 0, 2);
+    tcase_add_loop_test(tcase, what_a_container_is_made_from_does_not_go_with_attach, 0, 8);
     tcase_add_test(tcase, defaults_for_made_containers_are_forgotten_with_attach);
     tcase_add_loop_test(tcase, a_session_without_a_name_has_its_containers, 0, 4);
 }
