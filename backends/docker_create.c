@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sandbox/base64.h"
+
 #define MAX_SETTING 128 /* bytes of a setting's value */
 
 /* ---- Settings ---- */
@@ -120,14 +122,46 @@ static json_t *strings(const char *first, ...)
     return array;
 }
 
-/* The session's variables, which the engine adds to the image's. Values that are not UTF-8 cannot be said in JSON:
- * the checked spec has none. */
+/* Whether JSON, which is UTF-8, can say it. */
+static bool is_utf8(const char *text)
+{
+    json_t *string = json_string(text);
+    bool r = string != NULL;
+
+    json_decref(string);
+    return r;
+}
+
+/* The session's variables, which the engine adds to the image's; those that cannot be said here go to the hand. */
 static json_t *environment(const struct sandbox_spec *spec)
 {
     json_t *array = json_array();
 
     for (size_t i = 0; array != NULL && i < spec->env.count; i++) {
-        if (json_array_append_new(array, json_string(spec->env.entries[i])) < 0) {
+        if (is_utf8(spec->env.entries[i]) &&
+            json_array_append_new(array, json_string(spec->env.entries[i])) < 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *entrypoint(const struct sandbox_spec *spec)
+{
+    json_t *array = strings(DOCKER_HAND_PATH, "serve", "--workdir", spec->workdir, "--socket", DOCKER_SOCKET_PATH,
+                            NULL);
+
+    for (size_t i = 0; array != NULL && i < spec->env.count; i++) {
+        const char *entry = spec->env.entries[i];
+        cleanup_buffer struct buffer text = BUFFER_INIT(2 * (MAX_ENV_VALUE + 1));
+
+        if (is_utf8(entry)) {
+            continue;
+        }
+        if (base64_encode(&text, (const uint8_t *)entry, strlen(entry)) < 0 || buffer_text(&text) == NULL ||
+            json_array_append_new(array, json_string("--env-base64")) < 0 ||
+            json_array_append_new(array, json_string(buffer_text(&text))) < 0) {
             json_decref(array);
             array = NULL;
         }
@@ -209,9 +243,8 @@ json_t *docker_create_body(const struct sandbox_spec *spec, const struct docker_
     json_t *body = json_object();
 
     if (body == NULL || !put(body, "Image", json_string(spec->image)) ||
-        !put(body, "Entrypoint", strings(DOCKER_HAND_PATH, "serve", "--workdir", spec->workdir, "--socket",
-                                         DOCKER_SOCKET_PATH, NULL)) ||
-        !put(body, "Cmd", json_array()) || !put(body, "WorkingDir", json_string("/")) ||
+        !put(body, "Entrypoint", entrypoint(spec)) || !put(body, "Cmd", json_array()) ||
+        !put(body, "WorkingDir", json_string("/")) ||
         !put(body, "StopSignal", json_string("SIGTERM")) || !put(body, "Labels", labels(spec)) ||
         !put(body, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE")) ||
         !put(body, "HostConfig", host_config(spec, settings)) ||

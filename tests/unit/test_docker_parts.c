@@ -168,6 +168,27 @@ START_TEST(a_container_has_the_limits_that_were_asked_for)
 }
 END_TEST
 
+START_TEST(a_variable_that_is_not_utf8_goes_to_the_hand)
+{
+    struct sandbox_spec spec;
+    const struct docker_settings settings = {.pull = DOCKER_PULL_MISSING};
+    json_t *body = body_of(&spec);
+    json_t *entrypoint;
+
+    json_decref(body);
+    ck_assert_int_eq(env_list_set(&spec.env, "B=\xff", &err), 0);
+    body = docker_create_body(&spec, &settings);
+    ck_assert_ptr_nonnull(body);
+    entrypoint = json_object_get(body, "Entrypoint");
+    ck_assert_uint_eq(json_array_size(json_object_get(body, "Env")), 1);
+    ck_assert_uint_eq(json_array_size(entrypoint), 8);
+    ck_assert_str_eq(json_string_value(json_array_get(entrypoint, 6)), "--env-base64");
+    ck_assert_str_eq(json_string_value(json_array_get(entrypoint, 7)), "Qj3/");
+    json_decref(body);
+    sandbox_spec_release(&spec);
+}
+END_TEST
+
 /* ---- What an engine says ---- */
 
 static int parse(const char *text, struct docker_inspect *ret)
@@ -230,6 +251,7 @@ UNIT_SUITE(docker_parts)
     tcase_add_loop_test(tcase, an_unknown_setting_is_refused_by_name, 0, 6);
     tcase_add_test(tcase, a_container_is_hardened_where_nothing_is_said);
     tcase_add_test(tcase, a_container_has_the_limits_that_were_asked_for);
+    tcase_add_test(tcase, a_variable_that_is_not_utf8_goes_to_the_hand);
     tcase_add_test(tcase, a_container_is_decoded);
     tcase_add_loop_test(tcase, what_makes_no_sense_of_a_container_is_an_error, 0, 9);
 }
