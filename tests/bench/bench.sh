@@ -80,5 +80,7 @@ sleep 5
 row 'idle daemon: wake-ups in 5 s' "$(($(switches) - before))" '' '' ''
 row 'idle daemon: resident memory' "$(awk '/VmRSS/ {print $2}' /proc/"$daemon"/status) KiB" '' '' ''
 
+# shellcheck source=tests/bench/docker.sh
+. "$(dirname "$0")/docker.sh"
 # shellcheck source=tests/bench/k8s.sh
 . "$(dirname "$0")/k8s.sh"

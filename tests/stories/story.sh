@@ -32,7 +32,12 @@ story_cleanup()
     while read -r _ m _; do
         handsfs umount "$m" >/dev/null 2>&1 || umount -l "$m" 2>/dev/null || fusermount3 -uz "$m" 2>/dev/null
     done < <(grep " $T/" /proc/mounts)
-    handsfs ls 2>/dev/null | while read -r m; do handsfs destroy "$m" >/dev/null 2>&1; done
+    # An engine may have sessions of others, too.
+    handsfs ls 2>/dev/null | while read -r m; do
+        case ${HANDSFS_BACKEND:-local}:$m in
+        local:* | *"-$$"*) handsfs destroy "$m" >/dev/null 2>&1 ;;
+        esac
+    done
     rm -rf "$T"
 }
 
