@@ -1,5 +1,6 @@
 /* Sessions made ahead of the rows that will need them, for backends that take seconds to make one. A
- * worker process holds one fresh session at a time; who takes it makes the worker begin the next. */
+ * worker process holds one fresh session at a time; who takes it makes the worker begin the next. As many
+ * others remove those that are done with, while the next rows run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ struct made {
 static struct {
     int want[2]; /* a byte asks for a session */
     int have[2]; /* a struct made answers */
-    pid_t workers[MAX_WORKERS];
+    int drop[2]; /* names of sessions that are done with, each in MAX_SESSION_NAME + 1 bytes */
+    pid_t workers[2 * MAX_WORKERS];
     unsigned count;
 } ahead;
 
@@ -54,6 +56,7 @@ static void work(unsigned worker)
     char byte;
 
     close(ahead.want[1]);
+    close(ahead.drop[1]);
     for (unsigned serial = 0;; serial++) {
         make_one(worker, serial, &made);
         if (read(ahead.want[0], &byte, 1) != 1) {
@@ -66,20 +69,41 @@ static void work(unsigned worker)
     _exit(sandbox_destroy(fixture.backend, made.session, clock_now_ms() + PROVISION_MS, &err) < 0);
 }
 
+static void remove_dropped(void)
+{
+    char session[MAX_SESSION_NAME + 1];
+    struct error err;
+    int failed = 0;
+
+    close(ahead.want[1]);
+    close(ahead.drop[1]);
+    while (read(ahead.drop[0], session, sizeof session) == (ssize_t)sizeof session) {
+        session[MAX_SESSION_NAME] = '\0';
+        if (sandbox_destroy(fixture.backend, session, clock_now_ms() + PROVISION_MS, &err) < 0) {
+            fprintf(stderr, "contract: %s\n", err.message);
+            failed = 1;
+        }
+    }
+    _exit(failed);
+}
+
 void ahead_start(unsigned workers)
 {
     if (workers == 0) {
         return;
     }
-    if (pipe(ahead.want) < 0 || pipe(ahead.have) < 0) {
+    if (pipe(ahead.want) < 0 || pipe(ahead.have) < 0 || pipe(ahead.drop) < 0) {
         perror("contract: pipe");
         exit(2);
     }
-    for (unsigned i = 0; i < workers && i < MAX_WORKERS; i++) {
+    for (unsigned i = 0; i < 2 * workers && i < 2 * MAX_WORKERS; i++) {
         pid_t pid = fork();
 
         if (pid == 0) {
-            work(i);
+            if (i % 2 == 0) {
+                work(i / 2);
+            }
+            remove_dropped();
         }
         if (pid > 0) {
             ahead.workers[ahead.count++] = pid;
@@ -103,12 +127,25 @@ bool ahead_take(struct sandbox_spec *spec, bool *ret_created)
     return true;
 }
 
+bool ahead_drop(const char *session)
+{
+    char name[MAX_SESSION_NAME + 1] = "";
+
+    if (ahead.count == 0) {
+        return false;
+    }
+    snprintf(name, sizeof name, "%s", session);
+    ck_assert_int_eq(write(ahead.drop[1], name, sizeof name), (ssize_t)sizeof name);
+    return true;
+}
+
 void ahead_end(void)
 {
     if (ahead.count == 0) {
         return;
     }
     close(ahead.want[1]);
+    close(ahead.drop[1]);
     for (unsigned i = 0; i < ahead.count; i++) {
         waitpid(ahead.workers[i], NULL, 0);
     }

@@ -137,7 +137,7 @@ void session_close(struct session *s, bool destroy)
         uv_run(&s->loop, UV_RUN_DEFAULT);
         ck_assert_int_eq(uv_loop_close(&s->loop), 0);
     }
-    if (destroy) {
+    if (destroy && !ahead_drop(s->sandbox.session)) {
         assert_ok(sandbox_destroy(fixture.backend, s->sandbox.session, clock_now_ms() + PROVISION_MS, &err),
                   err);
     }

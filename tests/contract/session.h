@@ -48,6 +48,8 @@ void ahead_end(void);
 /* False where none are made ahead. Else the spec's session is one that runs already, made as
  * session_spec() says. */
 bool ahead_take(struct sandbox_spec *spec, bool *ret_created);
+/* False where nothing is made ahead. Else the session will be removed in a while, by somebody else. */
+bool ahead_drop(const char *session);
 
 void setup_session(void);
 void teardown_session(void);

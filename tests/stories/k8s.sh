@@ -217,7 +217,7 @@ attached()
     kubectl run "other-$$" --image "$image" --restart Never --labels story=yes -- sleep 1000 &&
         kubectl wait --for condition=Ready --timeout 60s "pod/other-$$" &&
         kubectl exec "other-$$" -- sh -c 'mkdir -p /workspace && echo theirs >/workspace/file' || return 1
-    handsfs mount --attach "other-$$" "$S-attached" "$T/attached" && says theirs cat "$T/attached/file" &&
+    handsfs mount --attach "other-$$" --workdir /workspace "$S-attached" "$T/attached" && says theirs cat "$T/attached/file" &&
         echo ours >"$T/attached/new" && says ours kubectl exec "other-$$" -- cat /workspace/new &&
         fails_with '' handsfs destroy "$S-attached"
     local code=$?
