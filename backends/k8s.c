@@ -89,41 +89,67 @@ int k8s_pod_get(const struct k8s_target *target, const char *name, uint64_t dead
                : 0;
 }
 
-/* Ends a watch when the Pod of this uid is no more. */
-static int is_gone(void *arg, json_t *pod, struct error *err)
+/* What a watch on a Pod that is being deleted comes to. */
+enum { DELETE_GONE = 1, DELETE_ENDED };
+
+/* `arg` is the Pod's uid. */
+static int deleted(void *arg, json_t *pod, struct error *err)
 {
+    const char *phase = k8s_text(pod, "status", "phase", NULL);
+
     (void)err;
-    return pod == NULL || strcmp(k8s_text(pod, "metadata", "uid", NULL), arg) != 0 ? 1 : 0;
+    if (pod == NULL || strcmp(k8s_text(pod, "metadata", "uid", NULL), arg) != 0) {
+        return DELETE_GONE;
+    }
+    return strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0 ? DELETE_ENDED : 0;
 }
 
-int k8s_pod_delete(const struct k8s_target *target, const char *name, const char *uid,
-                   uint64_t deadline_ms, struct error *err)
+/* One request to delete. 1 where the Pod of this uid is gone. */
+static int request_delete(const struct k8s_target *target, const char *name, const char *uid,
+                          bool at_once, uint64_t deadline_ms, struct error *err)
 {
     cleanup_k8s_reply struct k8s_reply reply = {.status = 0};
     cleanup_free char *path = k8s_pod_path(target, name);
-    cleanup_free char *copy = strdup(uid);
     json_auto_t *body = json_pack("{s:s,s:s,s:{s:s}}", "apiVersion", "v1", "kind", "DeleteOptions",
                                   "preconditions", "uid", uid);
 
     k8s_reply_init(&reply);
-    if (path == NULL || copy == NULL || body == NULL) {
+    if (path == NULL || body == NULL ||
+        (at_once && json_object_set_new(body, "gracePeriodSeconds", json_integer(0)) < 0)) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
     if (k8s_call(target->client, "DELETE", path, body, deadline_ms, &reply, err) < 0) {
         return -1;
     }
-    if (reply.status == 404 ||
-        reply.status == 409) { /* none of this name, or another one has it now */
-        return 0;
+    if (reply.status == 404 || reply.status == 409) { /* or another one has the name now */
+        return 1;
     }
-    if (reply.status >= 300) {
-        return k8s_refused(&reply, err, "delete Pod %s", name);
+    return reply.status >= 300 ? k8s_refused(&reply, err, "delete Pod %s", name) : 0;
+}
+
+/* The node is asked to end the containers. When it says that they have ended nothing of the Pod
+ * runs any more: then its object goes at once, and is not kept until the node has put its
+ * volumes away. */
+int k8s_pod_delete(const struct k8s_target *target, const char *name, const char *uid,
+                   uint64_t deadline_ms, struct error *err)
+{
+    cleanup_free char *copy = strdup(uid);
+    int r = copy == NULL ? error_set(err, ERROR_NO_MEMORY, 0, "out of memory") : 0;
+
+    if (r == 0) {
+        r = request_delete(target, name, uid, false, deadline_ms, err);
     }
-    if (k8s_watch_pod(target->client, target->namespace_, name, NULL, deadline_ms, is_gone, copy,
-                      err) < 0) {
-        return error_prefix(err, "Pod %s is being deleted and is not gone yet", name);
+    if (r == 0) {
+        r = k8s_watch_pod(target->client, target->namespace_, name, NULL, deadline_ms, deleted,
+                          copy, err);
+        if (r == DELETE_ENDED) {
+            r = request_delete(target, name, uid, true, deadline_ms, err);
+        }
+        if (r < 0) {
+            return error_prefix(err, "Pod %s is being deleted and is not gone yet", name);
+        }
     }
-    return 0;
+    return r < 0 ? -1 : 0;
 }
 
 /* ---- Handles ---- */

@@ -263,17 +263,18 @@ static json_t *resources(const struct sandbox_spec *spec)
 }
 
 /* `mode` for the directory NAME of the volume, with the sandbox's user for its owner where that
- * is known. */
-static int add_directory(json_t *steps, const struct plan *plan, const char *name, unsigned mode)
+ * is known; else `anybody_s`. */
+static int add_directory(json_t *steps, const struct plan *plan, const char *name, unsigned mode,
+                         unsigned anybody_s)
 {
     char step[STEP_BYTES];
-    bool known = plan->user || (!plan->cut && plan->own_image); /* else it may be anybody's */
+    bool known = plan->user || (!plan->cut && plan->own_image);
 
     if (plan->cut && plan->user) {
         snprintf(step, sizeof step, "make=%04o:%u:%u:" K8S_HAND_DIR "/%s", mode, plan->uid,
                  plan->gid, name);
     } else {
-        snprintf(step, sizeof step, "make=%04o:-:-:" K8S_HAND_DIR "/%s", known ? mode : 0777u,
+        snprintf(step, sizeof step, "make=%04o:-:-:" K8S_HAND_DIR "/%s", known ? mode : anybody_s,
                  name);
     }
     return append_text(steps, step);
@@ -293,8 +294,8 @@ static json_t *hand_container(const struct plan *plan, struct error *err)
 
     r |= json_object_set_new(security, "allowPrivilegeEscalation", json_false());
     r |= json_object_set_new(security, "readOnlyRootFilesystem", json_true());
-    r |= add_directory(command, plan, "run", 0700);
-    r |= plan->workdir_volume ? add_directory(command, plan, "work", 0755) : 0;
+    r |= add_directory(command, plan, "run", 0700, 01777);
+    r |= plan->workdir_volume ? add_directory(command, plan, "work", 0755, 0777) : 0;
     r |= plan->tmp_volume ? append_text(command, "make=1777:-:-:" K8S_HAND_DIR "/tmp") : 0;
     if (plan->cut) {
         json_t *add = json_pack("[s]", "NET_ADMIN");

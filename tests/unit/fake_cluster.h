@@ -46,6 +46,7 @@ struct cluster {
     int refuse_status;    /* what creating is answered, where it is not 0 */
     const char *refuse_reason, *refuse_message;
     bool hand_serves;
+    bool ends_slowly;     /* a deleted Pod stays until it is deleted at once */
     const char *container;   /* of somebody else's Pod, where the scripts are to be run; or NULL */
     const char *directories; /* what the script says that looks for one in it; "": finds none */
     void (*before)(const char *method, const char *path); /* each call; may be NULL */

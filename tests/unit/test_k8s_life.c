@@ -307,6 +307,30 @@ START_TEST(destroy_removes_the_pod_and_again_is_no_error)
 }
 END_TEST
 
+START_TEST(a_pod_s_object_goes_when_its_containers_have_ended_and_not_before)
+{
+    assert_provisioned();
+    cluster.ends_slowly = true;
+    cluster.step = 0;
+    cluster.steps[0] = STATUS_RUNNING;
+    cluster.steps[1] = STATUS_EVICTED;
+    ck_assert_msg(sandbox_destroy(&backend_k8s, "s1", soon(), &err) == 0, "%s", err.message);
+    ck_assert_uint_eq(cluster_count("DELETE"), 2);
+    ck_assert_uint_eq(cluster.step, 2);
+    ck_assert_ptr_null(cluster_pod(POD));
+}
+END_TEST
+
+START_TEST(a_pod_whose_node_does_not_answer_is_not_said_to_be_gone)
+{
+    assert_provisioned();
+    cluster.ends_slowly = true;
+    assert_fault(sandbox_destroy(&backend_k8s, "s1", clock_now_ms() + 200, &err), ERROR_NO_ANSWER,
+                 "node-1 may not answer");
+    ck_assert_ptr_nonnull(cluster_pod(POD));
+}
+END_TEST
+
 START_TEST(a_session_is_found_again_in_the_namespace_that_it_was_given)
 {
     ck_assert_int_eq(env_list_set(&spec.engine, "namespace=" CLUSTER_NAMESPACE, &err), 0);
@@ -515,6 +539,8 @@ UNIT_SUITE(k8s_life)
     tcase_add_test(tcase, attach_finds_what_runs_and_nothing_else);
     tcase_add_test(tcase, list_names_each_session_once);
     tcase_add_test(tcase, destroy_removes_the_pod_and_again_is_no_error);
+    tcase_add_test(tcase, a_pod_s_object_goes_when_its_containers_have_ended_and_not_before);
+    tcase_add_test(tcase, a_pod_whose_node_does_not_answer_is_not_said_to_be_gone);
     tcase_add_test(tcase, a_session_is_found_again_in_the_namespace_that_it_was_given);
     tcase_add_test(tcase, a_handle_never_reaches_another_pod_of_the_name);
     tcase_add_test(tcase, a_handle_of_a_pod_that_is_over_or_being_deleted_finds_it_gone);
