@@ -162,15 +162,20 @@ static int hand_runs(struct docker_engine *engine, const char *exec, uint64_t de
     return 0;
 }
 
+static json_t *exec_body(const struct docker_record *record, const char *socket)
+{
+    return json_pack("{s:[s,s,s,s,s,s,s,s], s:s, s:O}", "Cmd", DOCKER_HAND_PATH, "serve", "--workdir",
+                     record->workdir, "--socket", socket, "--leave-ms", LEAVE_MS, "WorkingDir", "/",
+                     "Env", record->env);
+}
+
 static int make_exec(struct docker_engine *engine, const struct docker_record *record,
                      const char *socket, uint64_t deadline_ms, char ret[DOCKER_ID_BYTES],
                      struct error *err)
 {
     cleanup_reply struct docker_reply reply = {.status = 0};
     char path[DOCKER_ID_BYTES + 32];
-    json_auto_t *body = json_pack("{s:[s,s,s,s,s,s,s,s], s:s, s:O}", "Cmd", DOCKER_HAND_PATH,
-                                  "serve", "--workdir", record->workdir, "--socket", socket,
-                                  "--leave-ms", LEAVE_MS, "WorkingDir", "/", "Env", record->env);
+    json_auto_t *body = exec_body(record, socket);
     const struct docker_request request = {
         .method = "POST", .path = path, .json = body, .deadline_ms = deadline_ms};
     const char *id;

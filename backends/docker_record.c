@@ -146,13 +146,18 @@ static int write_whole(int dir, const char *name, const char *text, struct error
     return 0;
 }
 
+static json_t *encode(const char *session, const struct docker_record *record)
+{
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O}", "version", VERSION, "session",
+                     session, "host", record->host, "container", record->container, "name",
+                     record->name, "workdir", record->workdir, "hand", record->hand, "exec",
+                     record->exec, "env", record->env);
+}
+
 int docker_record_write(int dir, const char *session, const struct docker_record *record,
                         struct error *err)
 {
-    json_auto_t *json = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O}", "version", VERSION, "session", session,
-        "host", record->host, "container", record->container, "name", record->name, "workdir",
-        record->workdir, "hand", record->hand, "exec", record->exec, "env", record->env);
+    json_auto_t *json = encode(session, record);
     cleanup_free char *text = json != NULL ? json_dumps(json, JSON_INDENT(2)) : NULL;
     char name[NAME_BYTES];
     char temporary[NAME_BYTES + 8];
