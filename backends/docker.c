@@ -161,7 +161,7 @@ static int list_ours(struct docker_engine *engine, void (*found)(void *arg, cons
                      struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(1024);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct docker_request request = {
         .method = "GET", .deadline_ms = clock_now_ms() + DOCKER_CALL_MS, .limit = MAX_LIST};
     struct error ignored;

@@ -106,7 +106,7 @@ int docker_archive_put(struct docker_engine *engine, const char *id, const char 
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
     cleanup_buffer struct buffer tar = BUFFER_INIT(MAX_ARCHIVE);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct docker_request request = {
         .method = "PUT",
         .content_type = "application/x-tar",
@@ -133,7 +133,7 @@ static int exists(struct docker_engine *engine, const char *id, const char *path
                   bool *ret, struct error *err)
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct docker_request request = {.method = "HEAD", .deadline_ms = deadline_ms};
 
     docker_reply_init(&reply);
@@ -243,7 +243,7 @@ static int get_tar(struct docker_engine *engine, const char *id, const char *pat
                    struct buffer *tar, struct error *err)
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct docker_request request = {.method = "GET", .deadline_ms = deadline_ms, .limit = tar->limit};
 
     docker_reply_init(&reply);

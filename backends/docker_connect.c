@@ -192,7 +192,7 @@ static int relay_refused(const struct docker_state *state, const struct docker_r
 static int make_exec(const struct docker_state *state, uint64_t deadline_ms, char id[DOCKER_ID_BYTES],
                      struct error *err)
 {
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     char path[128];
     json_t *body = relay_body(state);
     struct docker_request request = {.method = "POST", .path = path, .json = body, .deadline_ms = deadline_ms};
@@ -223,7 +223,7 @@ static int make_exec(const struct docker_state *state, uint64_t deadline_ms, cha
 int docker_relay(const struct docker_state *state, uint64_t deadline_ms, int *ret_fd, struct error *err)
 {
     cleanup_inspect struct docker_inspect inspect = DOCKER_INSPECT_INIT;
-    cleanup_reply struct docker_reply refused;
+    cleanup_reply struct docker_reply refused = {.status = 0};
     char exec[DOCKER_ID_BYTES];
     int fd = -1;
 

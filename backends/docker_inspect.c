@@ -118,7 +118,7 @@ int docker_inspect(struct docker_engine *engine, const char *name, uint64_t dead
                    struct docker_inspect *ret, struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(MAX_PATH_BYTES);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct docker_request request = {.method = "GET", .deadline_ms = deadline_ms};
 
     docker_reply_init(&reply);

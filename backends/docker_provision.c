@@ -113,8 +113,8 @@ static int compare(const struct work *w, const struct docker_inspect *inspect, s
 
 /* ---- Steps ---- */
 
-/* The container is there or was there: the error's reason, as the engine tells it. TURN_AGAIN where somebody removed it
- * meanwhile. */
+/* Why it came to nothing. While somebody removes a container, its parts are gone before it is, and any call may fail for
+ * that: TURN_AGAIN, whatever the error. */
 static int failed(const struct work *w, const char *id, const struct error *why, struct error *err)
 {
     cleanup_inspect struct docker_inspect inspect = DOCKER_INSPECT_INIT;
@@ -122,7 +122,7 @@ static int failed(const struct work *w, const char *id, const struct error *why,
     struct error ignored = {0};
     char words[256];
 
-    if (why->code != ERROR_SANDBOX_GONE) {
+    if (w->engine == NULL || why->code == ERROR_NO_MEMORY) {
         *err = *why;
         return -1;
     }
@@ -130,7 +130,14 @@ static int failed(const struct work *w, const char *id, const struct error *why,
         if (ignored.code == ERROR_SANDBOX_GONE) {
             return TURN_AGAIN;
         }
-        *err = ignored;
+        *err = *why;
+        return -1;
+    }
+    if (inspect.condition == DOCKER_REMOVING) {
+        return TURN_AGAIN;
+    }
+    if (why->code != ERROR_SANDBOX_GONE) {
+        *err = *why;
         return -1;
     }
     docker_last_words(w->engine, id, deadline_ms, words, sizeof words);
@@ -238,7 +245,7 @@ static int find_image(struct work *w, struct docker_image *ret, struct error *er
 static int ask(struct work *w, char id[DOCKER_ID_BYTES], struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     json_t *body = docker_create_body(w->spec, &w->settings);
     struct docker_request request = {.method = "POST", .json = body, .deadline_ms = w->deadline_ms};
     const char *text;

@@ -141,7 +141,7 @@ static int call(struct docker_engine *engine, const char *method, const char *id
 
 int docker_start(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
 {
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
 
     docker_reply_init(&reply);
     if (call(engine, "POST", id, "/start", deadline_ms, &reply, err) < 0) {
@@ -178,7 +178,7 @@ static int wait_gone(struct docker_engine *engine, const char *id, uint64_t dead
 
 int docker_remove(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
 {
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
 
     docker_reply_init(&reply);
     if (call(engine, "DELETE", id, "?force=1&v=1", deadline_ms, &reply, err) < 0) {
@@ -215,7 +215,7 @@ static void last_line(const uint8_t *data, size_t length, char *ret, size_t size
 
 void docker_last_words(struct docker_engine *engine, const char *id, uint64_t deadline_ms, char *ret, size_t size)
 {
-    cleanup_reply struct docker_reply reply;
+    cleanup_reply struct docker_reply reply = {.status = 0};
     struct error ignored = {0};
     char path[160];
     struct docker_request request = {

@@ -266,6 +266,27 @@ START_TEST(what_a_destroy_removes_before_its_start_is_made_again)
 }
 END_TEST
 
+START_TEST(what_a_destroy_takes_apart_meanwhile_is_made_again)
+{
+    no_name();
+    image_is_there();
+    is_created();
+    by_id(&(struct says){.status = "created", OURS});
+    fake_engine_answer(fake, "PUT " THIS "/archive*", 404, "{\"message\":\"no such file\"}");
+    by_id(&(struct says){.status = "removing", OURS});
+    by_id(&(struct says){.status = "removing", OURS});
+    fake_engine_answer(fake, "DELETE " THIS "[?]force=1&v=1", 409, "{\"message\":\"in progress\"}");
+    fake_engine_answer(fake, "GET " THIS "/json", 404, "{\"message\":\"gone\"}");
+    no_name();
+    is_created();
+    by_id(&(struct says){.status = "created", OURS});
+    takes_files();
+    fake_engine_answer(fake, "POST " THIS "/start", 204, NULL);
+    by_id(&(struct says){.status = "running", OURS});
+    provisioned(true);
+}
+END_TEST
+
 START_TEST(a_stopped_one_is_started_again_with_the_hand_put_in_anew)
 {
     by_name(&(struct says){.status = "exited", OURS});
@@ -289,6 +310,7 @@ START_TEST(what_cannot_be_started_is_removed)
     by_id(&(struct says){.status = "created", OURS});
     takes_files();
     fake_engine_answer(fake, "POST " THIS "/start", 500, "{\"message\":\"a shim is missing\"}");
+    by_id(&(struct says){.status = "created", OURS});
     fake_engine_answer(fake, "DELETE " THIS "[?]force=1&v=1", 204, NULL);
     fake_engine_answer(fake, "GET " THIS "/json", 404, "{\"message\":\"gone\"}");
     refused(ERROR_NO_ANSWER, "a shim is missing");
@@ -328,6 +350,7 @@ START_TEST(a_limit_that_the_engine_drops_is_refused_and_nothing_is_left)
     fake_engine_answer(fake, CREATE, 201,
                        "{\"Id\":\"" ID "\",\"Warnings\":[\"Your kernel does not support memory limit capabilities\"]}");
     by_id(&(struct says){.status = "created", .host = "\"Memory\":0,\"MemorySwap\":0", OURS});
+    by_id(&(struct says){.status = "created", OURS});
     fake_engine_answer(fake, "DELETE " THIS "[?]force=1&v=1", 204, NULL);
     fake_engine_answer(fake, "GET " THIS "/json", 404, "{\"message\":\"gone\"}");
     refused(ERROR_BAD_REQUEST, "memory");
@@ -467,6 +490,7 @@ UNIT_SUITE(docker_life)
     tcase_add_test(tcase, who_loses_the_race_for_the_name_adopts_the_winners);
     tcase_add_test(tcase, a_removal_that_is_under_way_is_waited_for);
     tcase_add_test(tcase, what_a_destroy_removes_before_its_start_is_made_again);
+    tcase_add_test(tcase, what_a_destroy_takes_apart_meanwhile_is_made_again);
     tcase_add_test(tcase, a_stopped_one_is_started_again_with_the_hand_put_in_anew);
     tcase_add_test(tcase, what_cannot_be_started_is_removed);
     tcase_add_test(tcase, what_ends_as_it_starts_is_removed_with_its_last_words_told);
