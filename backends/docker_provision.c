@@ -356,7 +356,7 @@ static int provision(struct work *w, struct sandbox *ret, struct error *err)
 static int provision_attached(struct work *w, const char *container, struct sandbox *ret, struct error *err)
 {
     if (w->spec->image != NULL && w->spec->image[0] != '\0') {
-        error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s is attached to container %.100s and has no image",
+        error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s is attached to container %.100s and has no image; leave --image out",
                   w->spec->session, container);
         docker_engine_close(w->engine);
         return -1;
