@@ -238,7 +238,8 @@ crowd()
     local i failed=0
     for ((i = 0; i < many; i++)); do
         mkdir "$T/m$i"
-        handsfs mount "$S-$i" "$T/m$i" >"$T/crowd.$i" 2>&1 &
+        # Twenty Pods that start at once on a small node may be slower than one mount waits.
+        (handsfs mount "$S-$i" "$T/m$i" || handsfs mount "$S-$i" "$T/m$i") >"$T/crowd.$i" 2>&1 &
     done
     wait
     for ((i = 0; i < many; i++)); do
