@@ -52,6 +52,7 @@ struct fs {
     struct check_list checks;     /* of barriers, that run */
     struct kept_list kept;        /* the one kept longest first; kept_count of them */
     unsigned kept_count;
+    uint64_t kept_ms;  /* KEPT_MS, or as a test wants it */
     uint64_t stale_ms; /* when the kernel was last told ESTALE; 0: never */
     struct deadlines deadlines;
     struct notifier *notifier;

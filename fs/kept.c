@@ -22,7 +22,7 @@ void kept_begin(struct fs *fs)
 
 bool kept_wanted(const struct fs *fs)
 {
-    return fs->stale_ms != 0 && clock_now_ms() - fs->stale_ms < KEPT_MS;
+    return fs->stale_ms != 0 && clock_now_ms() - fs->stale_ms < fs->kept_ms;
 }
 
 static void drop(struct kept *kept)
@@ -77,7 +77,7 @@ void kept_add(struct fs *fs, struct node *node, pid_t pid, uint64_t wire)
     LIST_INSERT_HEAD(&node->kept, kept, of_node);
     TAILQ_INSERT_TAIL(&fs->kept, kept, all);
     fs->kept_count++;
-    deadline_set(&fs->deadlines, &kept->deadline, KEPT_MS, is_over);
+    deadline_set(&fs->deadlines, &kept->deadline, fs->kept_ms, is_over);
 }
 
 uint64_t kept_handle(const struct node *node, pid_t pid)

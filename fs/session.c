@@ -239,6 +239,7 @@ int fs_open(struct fs **ret, uv_loop_t *loop, struct link *link, const char *mou
     TAILQ_INIT(&fs->requests);
     TAILQ_INIT(&fs->checks);
     TAILQ_INIT(&fs->kept);
+    fs->kept_ms = KEPT_MS;
     if (build(fs, mountpoint, source, err) < 0 || mount_it(fs, err) < 0) {
         close_free(fs);
         return -1;

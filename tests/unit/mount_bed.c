@@ -221,10 +221,10 @@ void mount_bed_open(const struct fs_options *given)
     int ends[2];
 
     fs_options_init(&options);
+    options.op_timeout_ms = BED_OP_TIMEOUT_MS;
     if (given != NULL) {
         options = *given;
     }
-    options.op_timeout_ms = BED_OP_TIMEOUT_MS;
     umask(0);
     make_folders();
     /* In a name space of its own nothing of a failed test stays mounted. */
@@ -346,9 +346,9 @@ pid_t in_child(int (*what)(void))
     return pid;
 }
 
-int end_of_child(pid_t pid, int timeout_ms)
+int end_of_child(pid_t pid)
 {
-    uint64_t deadline = clock_now_ms() + (uint64_t)timeout_ms;
+    uint64_t deadline = clock_now_ms() + BED_PATIENCE_MS;
     int status = -1;
     pid_t r;
 

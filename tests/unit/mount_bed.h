@@ -8,7 +8,8 @@
 #include "tests/unit/files_link.h"
 #include "tests/unit/unit.h"
 
-#define BED_OP_TIMEOUT_MS 1500
+#define BED_OP_TIMEOUT_MS 60000 /* longer than ... */
+#define BED_PATIENCE_MS 30000   /* ... what has to happen before it takes, under valgrind and load, too */
 
 struct mount_bed {
     char folder[64];
@@ -26,7 +27,7 @@ extern struct mount_bed mount_bed;
 /* Whether this machine can mount, or is to be told off for it (HANDSFS_REQUIRE). */
 bool mount_bed_possible(void);
 
-/* `options` NULL: the defaults with BED_OP_TIMEOUT_MS. */
+/* `options` NULL: the defaults, but for BED_OP_TIMEOUT_MS. */
 void mount_bed_open(const struct fs_options *options);
 void mount_bed_default(void); /* a fixture */
 void mount_bed_close(void);   /* the other; closes what is still open */
@@ -57,7 +58,7 @@ int open_errno(const char *path, int flags);
 
 /* Runs it in a child process, which exits with what it returns. */
 pid_t in_child(int (*what)(void));
-/* The status of the child's end, -1 where it has not ended within the time. */
-int end_of_child(pid_t pid, int timeout_ms);
+/* The status of the child's end, -1 where it has not ended within BED_PATIENCE_MS. */
+int end_of_child(pid_t pid);
 
 #endif

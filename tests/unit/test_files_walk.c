@@ -160,13 +160,19 @@ START_TEST(a_directory_exchanged_for_a_link_is_stale)
 }
 END_TEST
 
-/* Exchanges the directory and a link that leads out, for as long as the test lasts. */
+#define EXCHANGES_IN_A_ROW 16
+
+/* Exchanges the directory and a link that leads out, for as long as the test lasts. The pauses are for
+ * valgrind, which runs one thread at a time and would not get round to the other one. */
 static void *exchange(void *arg)
 {
     atomic_bool *stop = arg;
 
     while (!atomic_load(stop)) {
-        (void)!renameat2(bed.workdir, "dir", bed.workdir, "link", RENAME_EXCHANGE);
+        for (int i = 0; i < EXCHANGES_IN_A_ROW; i++) {
+            (void)!renameat2(bed.workdir, "dir", bed.workdir, "link", RENAME_EXCHANGE);
+        }
+        usleep(1);
     }
     return NULL;
 }
