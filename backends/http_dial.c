@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,10 +21,12 @@
 #define ERRORS_BYTES 4096 /* of the program's standard error; what is more is lost to it */
 #define LEAVE_MS 200      /* to end after the connection was closed, and again after SIGTERM */
 #define POLL_MS 5         /* without a pidfd */
+#define NOT_RUN 127       /* what a child exits with whose program is not there, where that is not told at once */
 
 struct http_child {
     pid_t pid;
     int pidfd; /* -1 where the kernel has none */
+    int status;
     int errors; /* a file in memory that cannot grow */
 };
 
@@ -96,7 +99,7 @@ static bool ended_within(struct http_child *child, int ms)
 {
     const struct timespec pause = {0, POLL_MS * 1000000};
     struct pollfd p = {.fd = child->pidfd, .events = POLLIN};
-    pid_t r = waitpid(child->pid, NULL, WNOHANG);
+    pid_t r = waitpid(child->pid, &child->status, WNOHANG);
 
     while (r == 0 && ms > 0) {
         if (child->pidfd >= 0) {
@@ -106,7 +109,7 @@ static bool ended_within(struct http_child *child, int ms)
             nanosleep(&pause, NULL);
             ms -= POLL_MS;
         }
-        r = waitpid(child->pid, NULL, WNOHANG);
+        r = waitpid(child->pid, &child->status, WNOHANG);
     }
     return r != 0; /* -1: somebody else reaped it */
 }
@@ -125,10 +128,13 @@ void http_child_end(struct http_child *child, char *words)
         kill(child->pid, SIGTERM);
         if (!ended_within(child, LEAVE_MS)) {
             kill(child->pid, SIGKILL);
-            waitpid(child->pid, NULL, 0);
+            waitpid(child->pid, &child->status, 0);
         }
     }
     read_errors(child->errors, words);
+    if (words[0] == '\0' && WIFEXITED(child->status) && WEXITSTATUS(child->status) == NOT_RUN) {
+        snprintf(words, HTTP_LAST_WORDS, "it cannot be run");
+    }
     if (words[0] != '\0') {
         log_trace("the program of a connection said: %s", words);
     }
