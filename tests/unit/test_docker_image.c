@@ -220,7 +220,7 @@ static void begin(void)
     setenv("DOCKER_CONFIG", "/nonexistent", 1);
     fake = fake_engine_start();
     fake_engine_be_docker(fake);
-    ck_assert_int_eq(docker_engine_open(&engine, clock_now_ms() + PATIENCE_MS, &err), 0);
+    ck_assert_msg(docker_engine_open(&engine, clock_now_ms() + PATIENCE_MS, &err) == 0, "%s", err.message);
     image = (struct docker_image)DOCKER_IMAGE_INIT;
 }
 
