@@ -82,8 +82,8 @@ const char *docker_inspect_label(const struct docker_inspect *inspect, const cha
 int docker_path(struct buffer *path, const char *before, const char *name, const char *after, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
-/* What stands at a path of the inspected object ("State", "Status", NULL), or NULL. Borrowed. */
-json_t *docker_json_at(json_t *json, ...) __attribute__((sentinel, nonnull(1)));
+/* What stands at a path of the inspected object ("State", "Status", NULL), or NULL, as for a `json` that is NULL. Borrowed. */
+json_t *docker_json_at(json_t *json, ...) __attribute__((sentinel));
 
 /* ---- A handle's own part: sandbox->state ---- */
 
