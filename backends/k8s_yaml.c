@@ -14,6 +14,8 @@
 #include "sandbox/cleanup.h"
 
 static int fault_at(const char *path, size_t line, struct error *err, const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
+static int fault_at(const char *path, size_t line, struct error *err, const char *format, va_list args)
 {
     char text[ERROR_MESSAGE_MAX];
     char what[ERROR_MESSAGE_MAX];
