@@ -73,7 +73,7 @@ static void hold_namespace(const struct hand *hand, int listen_fd, int ready_fd)
     }
     pid = fork();
     if (pid == 0) {
-        if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        if (mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("proc", "/proc", "proc", 0, NULL) < 0 ||
             prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
             _exit(77);
@@ -86,24 +86,27 @@ static void hold_namespace(const struct hand *hand, int listen_fd, int ready_fd)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-/* Reads what comes on the ready pipe until it is closed by all. */
+/* Reads the ready pipe until the hand is ready and, where another process tells it, its pid is known. They come
+ * in any order. */
 static bool wait_ready(struct hand *hand, int fd)
 {
     char text[600] = "";
     size_t length = 0;
-    const char *ready;
-    ssize_t n;
+    ssize_t n = 1;
 
-    while (length < sizeof text - 1 && strstr(text, "ready\n") == NULL &&
-           (n = read(fd, text + length, sizeof text - 1 - length)) > 0) {
-        length += (size_t)n;
+    while (n > 0 && length < sizeof text - 1) {
+        const char *pid = strpbrk(text, "123456789");
+
+        if (strstr(text, "ready\n") != NULL &&
+            (!hand->is_init || (pid != NULL && strchr(pid, '\n') != NULL))) {
+            hand->pid = hand->is_init ? (pid_t)strtol(pid, NULL, 10) : hand->pid;
+            return true;
+        }
+        n = read(fd, text + length, sizeof text - 1 - length);
+        length += n > 0 ? (size_t)n : 0;
         text[length] = '\0';
     }
-    ready = strstr(text, "ready\n");
-    if (hand->is_init && strtol(text, NULL, 10) > 0) {
-        hand->pid = (pid_t)strtol(text, NULL, 10);
-    }
-    return ready != NULL;
+    return false;
 }
 
 bool hand_start(struct hand *hand, bool is_init)
