@@ -81,12 +81,21 @@ END_TEST
 
 START_TEST(a_socket_that_is_left_from_an_earlier_one_is_replaced)
 {
-    ck_assert_int_eq(kill(hand.pid, SIGTERM), 0);
+    ck_assert_int_eq(kill(hand.pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(hand.pid, NULL, 0), hand.pid);
     ck_assert_int_eq(access(hand.socket, F_OK), 0);
     serve();
     host_open(&host, &hand, 1);
     host_close(&host);
+}
+END_TEST
+
+START_TEST(a_hand_that_was_told_to_end_leaves_no_socket)
+{
+    ck_assert_int_eq(kill(hand.pid, SIGTERM), 0);
+    ck_assert_int_eq(waitpid(hand.pid, NULL, 0), hand.pid);
+    ck_assert_int_ne(access(hand.socket, F_OK), 0);
+    serve();
 }
 END_TEST
 
@@ -127,6 +136,23 @@ START_TEST(a_relay_ends_with_the_hand)
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     host_close(&host);
+}
+END_TEST
+
+START_TEST(a_relay_speaks_with_the_process_that_it_was_told_only)
+{
+    int fd, status;
+    int ends[2];
+    pid_t pid;
+    char byte;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    fd = ends[0];
+    pid = program(ends[1], (const char *const[]){"hand", "connect", "--socket", hand.socket, "--peer-pid", "1", NULL});
+    ck_assert_int_eq(recv(fd, &byte, 1, 0), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_ne(status, 0);
+    close(fd);
 }
 END_TEST
 
@@ -204,8 +230,10 @@ UNIT_SUITE(hand_socket)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, its_own_socket_is_the_owners_alone);
     tcase_add_test(tcase, a_socket_that_is_left_from_an_earlier_one_is_replaced);
+    tcase_add_test(tcase, a_hand_that_was_told_to_end_leaves_no_socket);
     tcase_add_test(tcase, a_relay_carries_both_ways_and_ends_with_its_input);
     tcase_add_test(tcase, a_relay_ends_with_the_hand);
+    tcase_add_test(tcase, a_relay_speaks_with_the_process_that_it_was_told_only);
     tcase_add_test(tcase, a_relay_without_a_hand_says_so);
     tcase_add_test(tcase, frames_at_random_do_not_end_the_hand);
 }
