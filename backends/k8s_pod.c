@@ -339,11 +339,17 @@ static json_t *mounts_of(const struct plan *plan)
     return r == 0 ? json_incref(mounts) : NULL;
 }
 
+/* What process 1 is. */
+static json_t *serving_command(const struct plan *plan)
+{
+    return json_pack("[s,s,s,s,s,o]", K8S_HAND_PATH, "serve", "--socket", K8S_SOCKET_PATH,
+                     "--workdir", verbatim(plan->spec->workdir));
+}
+
 /* The sandbox. */
 static json_t *sandbox_container(const struct plan *plan, struct error *err)
 {
-    json_auto_t *command = json_pack("[s,s,s,s,s,o]", K8S_HAND_PATH, "serve", "--socket",
-                                     K8S_SOCKET_PATH, "--workdir", verbatim(plan->spec->workdir));
+    json_auto_t *command = serving_command(plan);
     json_auto_t *env = json_array();
     json_auto_t *drop = dropped(plan->spec, err);
     json_auto_t *mounts = mounts_of(plan);

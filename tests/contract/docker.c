@@ -233,6 +233,8 @@ START_TEST(a_read_only_session_leaves_no_volume)
 {
     cleanup_free char *before = NULL;
     struct sandbox_spec spec;
+    char *rest;
+    char *line;
 
     docker("volume", "ls", "--quiet", "--filter", "dangling=true");
     before = strdup(output);
@@ -242,7 +244,8 @@ START_TEST(a_read_only_session_leaves_no_volume)
     session_output(&S, "echo x >f");
     session_close(&S, true);
     docker("volume", "ls", "--quiet", "--filter", "dangling=true");
-    for (char *line = strtok(output, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    rest = output;
+    while ((line = strsep(&rest, "\n")) != NULL) {
         ck_assert_msg(strstr(before, line) != NULL, "the volume %s is left", line);
     }
 }
