@@ -179,7 +179,8 @@ own_bed()
 {
     export HANDSFS_BED_DIR=$T/bed HANDSFS_BED_IMAGES=small
     bed=$HANDSFS_SRCDIR/tests/bed/docker
-    trap '"$bed" stop; story_cleanup' EXIT
+    # The session first, while there is an engine that can remove it.
+    trap 'handsfs umount "$M"; handsfs destroy "$S"; "$bed" stop; story_cleanup' EXIT
     "$bed" start >"$T/bed.log" 2>&1 || { cat "$T/bed.log"; return 1; }
     eval "$("$bed" env)"
     export HANDSFS_IMAGE=$HANDSFS_TEST_IMAGE:small
