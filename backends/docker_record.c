@@ -13,7 +13,7 @@
 #include "sandbox/dirs.h"
 
 #define DIRECTORY "docker"
-#define VERSION 1
+#define RECORD_VERSION 1
 #define LOOK_MS 20
 #define NAME_BYTES (MAX_SESSION_NAME + 16)
 
@@ -87,7 +87,7 @@ static int decode(json_t *json, const char *session, struct docker_record *ret, 
 {
     cleanup_docker_record struct docker_record record = DOCKER_RECORD_INIT;
 
-    if (json_integer_value(json_object_get(json, "version")) != VERSION ||
+    if (json_integer_value(json_object_get(json, "version")) != RECORD_VERSION ||
         !is_hex(text_at(json, "container"), DOCKER_ID_BYTES - 1, DOCKER_ID_BYTES - 1) ||
         !is_hex(text_at(json, "exec"), 1, DOCKER_ID_BYTES - 1) ||
         !is_hex(text_at(json, "hand"), DOCKER_HAND_ID - 1, DOCKER_HAND_ID - 1) ||
@@ -148,9 +148,9 @@ static int write_whole(int dir, const char *name, const char *text, struct error
 
 static json_t *encode(const char *session, const struct docker_record *record)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O}", "version", VERSION, "session",
-                     session, "host", record->host, "container", record->container, "name",
-                     record->name, "workdir", record->workdir, "hand", record->hand, "exec",
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O}", "version", RECORD_VERSION,
+                     "session", session, "host", record->host, "container", record->container,
+                     "name", record->name, "workdir", record->workdir, "hand", record->hand, "exec",
                      record->exec, "env", record->env);
 }
 
