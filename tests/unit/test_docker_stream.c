@@ -50,7 +50,7 @@ static const char wrong_frames[][9] = {
     FRAME("\377", "\1"),
     "\1\1\0\0\0\0\0\1",
     "\1\0\0\1\0\0\0\1",
-    "{\"messag",
+    "{\"a\":12}",
 };
 
 START_TEST(what_is_no_frame_ends_the_stream)
