@@ -22,6 +22,7 @@
 #include "sandbox/clock.h"
 
 #define EXEC_INFO "KUBERNETES_EXEC_INFO"
+#define LOOK_MS 50 /* between looks at a process that cannot be polled */
 
 static void free_json(json_t **json)
 {
@@ -210,7 +211,7 @@ static int child_start(struct child *ret, const struct k8s_plugin *plugin, char 
                          plugin->hint != NULL ? plugin->hint : "");
     }
     ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
-    if (ret->pidfd < 0) {
+    if (ret->pidfd < 0 && errno != ENOSYS) {
         return error_set_errno(err, errno, "the credential plugin %s cannot be waited for",
                                plugin->argv[0]);
     }
@@ -245,6 +246,15 @@ static int take(int *fd, struct buffer *to, bool drop)
     return 0;
 }
 
+/* Where there is no pidfd: Linux before 5.3, and valgrind. */
+static bool has_ended(const struct child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child->pid;
+}
+
 /* Until its end; `why` is what to say where it does not come. Returns the wait status, or -1. */
 static int child_wait(struct child *child, uint64_t deadline_ms, struct buffer *out,
                       struct buffer *complaint, const char **why)
@@ -257,16 +267,20 @@ static int child_wait(struct child *child, uint64_t deadline_ms, struct buffer *
                                {.fd = child->out, .events = POLLIN},
                                {.fd = child->complaint, .events = POLLIN}};
         uint64_t now = clock_now_ms();
+        uint64_t wait = deadline_ms - now;
 
         if (now >= deadline_ms) {
             *why = "it took too long";
             return -1;
         }
-        if (poll(fds, 3, (int)(deadline_ms - now)) < 0 && errno != EINTR) {
+        if (child->pidfd < 0 && wait > LOOK_MS) {
+            wait = LOOK_MS;
+        }
+        if (poll(fds, 3, (int)wait) < 0 && errno != EINTR) {
             *why = "it cannot be waited for";
             return -1;
         }
-        ended = fds[0].revents != 0;
+        ended = child->pidfd >= 0 ? fds[0].revents != 0 : has_ended(child);
         if (take(&child->out, out, false) < 0) {
             *why = "it said too much";
             return -1;
