@@ -12,8 +12,6 @@ network=/proc/$(cat "${socket%/*}/network.pid")/ns/net
 registry=127.0.0.1:$((20000 + $$ % 10000))
 image=$registry/team/image:1
 
-in_network() { nsenter --net="$network" "$@"; }
-
 # shellcheck disable=SC2317
 end()
 {
@@ -30,8 +28,8 @@ storage: {filesystem: {rootdirectory: $T/registry}}
 http: {addr: "$registry", secret: x}
 auth: {htpasswd: {realm: story, path: $T/accounts}}
 YAML
-in_network ip link set lo up
-in_network docker-registry serve "$T/registry.yml" >"$T/registry.log" 2>&1 &
+nsenter --net="$network" ip link set lo up
+nsenter --net="$network" docker-registry serve "$T/registry.yml" >"$T/registry.log" 2>&1 &
 registry_pid=$!
 
 mkdir "$T/client" "$T/empty" "$T/bin" "$T/content"
