@@ -140,6 +140,11 @@ START_TEST(an_unknown_capability_is_refused)
 }
 END_TEST
 
+static bool is_cluster(void)
+{
+    return strcmp(fixture.backend->name, "k8s") == 0;
+}
+
 static void check_limit(int which)
 {
     static const char *const commands[] = {
@@ -178,7 +183,8 @@ START_TEST(a_limit_is_kept_or_refused)
     assert_ok(sandbox_spec_check(&spec, &err), err);
     if (sandbox_provision(fixture.backend, &spec, UINT64_MAX, &probe, &err) < 0) {
         ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
-        ck_assert(geteuid() != 0); /* on this machine root can give every one of them */
+        /* Here root can give every one of them, but no Pod can be given a number of processes. */
+        ck_assert(geteuid() != 0 || (_i == 0 && is_cluster()));
         sandbox_spec_release(&spec);
         return;
     }
@@ -194,7 +200,7 @@ START_TEST(a_fork_bomb_within_its_limit_ends_at_its_deadline)
     struct sandbox_spec spec;
     struct run run;
 
-    if (geteuid() != 0) {
+    if (geteuid() != 0 || is_cluster()) {
         return; /* no limit can be given here, and without one this would be the machine's end */
     }
     session_spec(&spec);
