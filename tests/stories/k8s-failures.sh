@@ -179,10 +179,10 @@ refused_early()
     leaves_no_pod "$S-refused"
 }
 
-it_holds "an image that does not exist ends early, with its name" \
-    refused_early 60 absent --image "$HANDSFS_TEST_IMAGE:absent"
+it_holds "an image that does not exist ends early, with the reason" \
+    refused_early 60 ErrImagePull --image "$HANDSFS_TEST_IMAGE:absent"
 it_holds "a Pod that no node takes ends early, with the scheduler's reason" \
-    refused_early 30 selector --set node_selector=no-node-has=this
+    refused_early 30 Unschedulable --set node_selector=no-node-has=this
 it_holds "a limit on processes, which a Pod cannot have, is refused" refused_early 10 '' --pids 100
 
 forbidden()
