@@ -20,6 +20,7 @@
 #define REQUEST_BYTES (16u << 20)  /* of a body in JSON */
 #define PATH_BYTES (64u << 10)
 #define API_PARTS_MAX 9999 /* of either number of an API version */
+#define PODMAN_API "1.41"  /* what Podman from 4 on is compatible with */
 
 #define cleanup_http_server __attribute__((cleanup(http_server_release)))
 
@@ -275,7 +276,8 @@ static bool forwards(pid_t pid)
     return n <= 0;
 }
 
-/* A socket may be a forward from elsewhere, into a virtual machine too: the kernel tells. */
+/* A socket may be a forward from elsewhere, into a virtual machine too: the kernel tells, where `version`
+ * (it may be NULL) says what runs there. */
 static bool is_local(const char *unix_socket, const json_t *version)
 {
     const char *kernel = json_string_value(json_object_get(version, "KernelVersion"));
@@ -311,6 +313,31 @@ static void advise(const struct docker_engine *engine, struct error *err)
 
         snprintf(err->message + used, sizeof err->message - used, " (%s)", advice);
     }
+}
+
+/* Podman says in every answer what it is. It must not be asked for its version: it asks Debian's package
+ * database for that, for seconds. */
+static int ask_podman(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms,
+                      struct error *err)
+{
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
+    const struct docker_request request = {.method = "GET",
+                                           .path = "/_ping",
+                                           .deadline_ms = deadline_ms,
+                                           .limit = VERSION_BYTES,
+                                           .want_header = "Libpod-Api-Version"};
+
+    if (call(engine, &request, request.path, &reply, err) < 0) {
+        advise(engine, err);
+        return error_prefix(err, "Docker");
+    }
+    if (reply.status == 200 && reply.header.length > 0) {
+        engine->podman = true;
+        engine->local = is_local(unix_socket, NULL);
+        snprintf(engine->api, sizeof engine->api, "%s", PODMAN_API);
+        copy_printable(engine->version, sizeof engine->version, reply.header.data, reply.header.length);
+    }
+    return 0;
 }
 
 static int ask_version(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms,
@@ -356,7 +383,8 @@ int docker_engine_open(struct docker_engine **ret, uint64_t deadline_ms, struct 
         return no_memory(err);
     }
     if (http_new(&engine->http, &server, err) < 0 ||
-        ask_version(engine, unix_socket, deadline_ms, err) < 0) {
+        ask_podman(engine, unix_socket, deadline_ms, err) < 0 ||
+        (!engine->podman && ask_version(engine, unix_socket, deadline_ms, err) < 0)) {
         return -1;
     }
     *ret = take_ptr(engine);

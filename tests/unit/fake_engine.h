@@ -12,7 +12,7 @@
  *     ck_assert_str_eq(fake_engine_heard(fake, 1)->line, "POST /v1.41/containers/create?name=x");
  *     fake_engine_stop(fake);                            // fails where a step was not used, or a request not expected
  *
- * A request is answered by the first step that fits it and has uses left; so steps for the same request follow each
+ * GET /_ping is answered by itself where no step fits it. A request is answered by the first step that fits it and has uses left; so steps for the same request follow each
  * other, and others come in any order. One that no step fits is answered 500 and fails fake_engine_stop(). What the
  * functions are given must stay (literals do). Any number of connections at once, each with a thread; everything
  * but a step's `hijack` may be called from the test's thread only. */

@@ -272,6 +272,28 @@ START_TEST(the_newest_version_that_both_speak_is_spoken)
 }
 END_TEST
 
+START_TEST(podman_is_known_by_its_ping_and_not_asked_for_its_version)
+{
+    struct fake_engine *fake = fake_engine_start();
+    struct docker_engine *engine;
+    struct error err;
+    char host[128];
+
+    fake_engine_script(fake, &(struct fake_step){
+                                 .request = "GET /_ping",
+                                 .headers = "Api-Version: 1.41\r\nLibpod-Api-Version: 4.3.1\r\n",
+                                 .body = "OK"});
+    snprintf(host, sizeof host, "unix://%s", fake_engine_socket(fake));
+    setenv("DOCKER_HOST", host, 1);
+    ck_assert_msg(docker_engine_open(&engine, clock_now_ms() + PATIENCE_MS, &err) == 0, "%s", err.message);
+    ck_assert(docker_engine_is_podman(engine));
+    ck_assert_str_eq(docker_engine_api(engine), "1.41");
+    ck_assert_str_eq(docker_engine_version(engine), "4.3.1");
+    docker_engine_close(engine);
+    fake_engine_stop(fake);
+}
+END_TEST
+
 static const struct {
     const char *body;
     enum error_code code;
@@ -533,6 +555,7 @@ UNIT_SUITE(docker_engine)
     tcase_add_test(tcase, a_context_is_found_by_its_name);
     tcase_add_test(tcase, a_context_has_its_certificates);
     tcase_add_test(tcase, without_a_word_it_is_the_standard_socket);
+    tcase_add_test(tcase, podman_is_known_by_its_ping_and_not_asked_for_its_version);
     tcase_add_loop_test(tcase, the_newest_version_that_both_speak_is_spoken, 0,
                         sizeof versions / sizeof versions[0]);
     tcase_add_loop_test(tcase, a_version_that_cannot_be_spoken_is_told, 0,
