@@ -4,8 +4,11 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #define MAX_PATH_BYTES 1024 /* of a request that names a container */
+#define MOMENT_MS 100
+#define MAX_MOMENTS 20 /* that Podman has for a removal */
 
 json_t *docker_json_at(json_t *json, ...)
 {
@@ -114,19 +117,32 @@ int docker_path(struct buffer *path, const char *before, const char *name, const
     return 0;
 }
 
+/* Podman answers 500 while a container is on its way out; a moment later it is gone. */
+static int ask(struct docker_engine *engine, const struct docker_request *request, struct docker_reply *ret,
+               struct error *err)
+{
+    const struct timespec moment = {.tv_nsec = MOMENT_MS * 1000000L};
+    int r = docker_call(engine, request, ret, err);
+
+    for (unsigned i = 0; i < MAX_MOMENTS && r == 0 && ret->status >= 500 && docker_engine_is_podman(engine); i++) {
+        nanosleep(&moment, NULL);
+        r = docker_call(engine, request, ret, err);
+    }
+    return r;
+}
+
 int docker_inspect(struct docker_engine *engine, const char *name, uint64_t deadline_ms,
                    struct docker_inspect *ret, struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(MAX_PATH_BYTES);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct docker_request request = {.method = "GET", .deadline_ms = deadline_ms};
 
-    docker_reply_init(&reply);
     if (docker_path(&path, "/containers/", name, "/json", err) < 0) {
         return -1;
     }
     request.path = buffer_text(&path);
-    if (docker_call(engine, &request, &reply, err) < 0) {
+    if (ask(engine, &request, &reply, err) < 0) {
         return -1;
     }
     if (reply.status == 404) {

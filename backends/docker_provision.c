@@ -241,6 +241,14 @@ static int find_image(struct work *w, struct docker_image *ret, struct error *er
     return 0;
 }
 
+static bool is_there(const struct work *w)
+{
+    cleanup_inspect struct docker_inspect inspect = DOCKER_INSPECT_INIT;
+    struct error ignored = {0};
+
+    return docker_inspect(w->engine, w->name, w->deadline_ms, &inspect, &ignored) == 0;
+}
+
 /* Asks the engine for the container: its id, or TURN_AGAIN where the name is taken. */
 static int ask(struct work *w, char id[DOCKER_ID_BYTES], struct error *err)
 {
@@ -264,7 +272,7 @@ static int ask(struct work *w, char id[DOCKER_ID_BYTES], struct error *err)
     if (r < 0) {
         return -1;
     }
-    if (reply.status == 409) {
+    if (reply.status == 409 || (reply.status >= 500 && is_there(w))) { /* what Podman says of a taken name */
         return TURN_AGAIN;
     }
     if (reply.status >= 300) {
@@ -300,6 +308,10 @@ static int create(struct work *w, struct sandbox *ret, struct error *err)
     struct error ignored = {0};
     int r;
 
+    if (w->settings.runtime != NULL && docker_engine_is_podman(w->engine)) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "Podman takes no runtime over its API (\"%.80s\" was asked for)",
+                         w->settings.runtime);
+    }
     if (find_image(w, &image, err) < 0) {
         return -1;
     }

@@ -20,6 +20,7 @@
 
 #include "backends/local_cgroup.h"
 #include "backends/local_state.h"
+#include "sandbox/capability.h"
 #include "sandbox/cleanup.h"
 
 #define ARGUMENTS_MAX_BYTES (LOCAL_RECORD_MAX_BYTES + (1u << 20))
@@ -204,9 +205,9 @@ void local_arguments_base(struct local_arguments *arguments, const struct local_
     }
     add(arguments, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1",
         "--cap-drop", "ALL", NULL);
-    for (unsigned i = 0; local_capability_name(i) != NULL; i++) {
+    for (unsigned i = 0; capability_name(i) != NULL; i++) {
         if ((identity->capabilities >> i & 1) != 0) {
-            add(arguments, "--cap-add", local_capability_name(i), NULL);
+            add(arguments, "--cap-add", capability_name(i), NULL);
         }
     }
     add_programs(arguments);

@@ -17,7 +17,4 @@ struct local_identity {
 int local_identity_of(const struct sandbox_spec *spec, struct local_identity *ret, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
-/* "CAP_CHOWN" for 0 and so on; NULL past the last one. */
-const char *local_capability_name(unsigned number);
-
 #endif

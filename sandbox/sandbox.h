@@ -64,7 +64,8 @@ void sandbox_spec_init(struct sandbox_spec *spec) __attribute__((nonnull));
 void sandbox_spec_release(struct sandbox_spec *spec) __attribute__((nonnull));
 
 /* Fills in what was left out (the workdir) and refuses with ERROR_BAD_REQUEST what no backend takes: a
- * session name or workdir out of its grammar ("/" and anything above /tmp, /proc, /dev, /sys included).
+ * session name or workdir out of its grammar ("/" and anything above /tmp, /proc, /dev, /sys included), or
+ * the name of no capability.
  * Every comparison and every backend works on a checked spec. */
 int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
     __attribute__((nonnull, warn_unused_result));

@@ -1,7 +1,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "sandbox/capability.h"
 #include "sandbox/sandbox.h"
 
 void sandbox_spec_init(struct sandbox_spec *spec)
@@ -85,9 +87,20 @@ static int workdir_check(const char *workdir, bool attach, struct error *err)
     return 0;
 }
 
+static int capabilities_check(char *const *names, struct error *err)
+{
+    for (; names != NULL && *names != NULL; names++) {
+        if (strcasecmp(*names, "ALL") != 0 && capability_bit(*names) == 0) {
+            return error_set(err, ERROR_BAD_REQUEST, 0, "there is no capability \"%.60s\"", *names);
+        }
+    }
+    return 0;
+}
+
 int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
 {
-    if (session_name_check(spec->session != NULL ? spec->session : "", err) < 0) {
+    if (session_name_check(spec->session != NULL ? spec->session : "", err) < 0 ||
+        capabilities_check(spec->cap_drop, err) < 0) {
         return -1;
     }
     if (spec->attach != NULL && (spec->workdir == NULL || spec->workdir[0] == '\0')) {

@@ -140,10 +140,11 @@ image_load()
     done
 }
 
-# image_import NAME TAR CHANGE...: what `user` and `hostile` add to `debian` goes in by a container that never runs.
+# image_import NAME TAR CHANGE...: `user` and `hostile` are `debian` with more behind it. They are imported whole,
+# because Podman's cp makes all that it copies root's.
 image_import()
 {
-    local name=$1 tar=$2 change container
+    local name=$1 tar=$2 change merged=
     local image=$image_repository:$1
     local -a changes=()
     shift 2
@@ -153,12 +154,12 @@ image_import()
     ! docker image inspect "$image" >/dev/null 2>&1 || return 0
     case $name in
     user | hostile)
-        docker image inspect "$image_repository:debian" >/dev/null 2>&1 || image_import debian "$(image_file debian)"
-        container=$(docker create "$image_repository:debian" /bin/true)
-        docker cp --archive - "$container:/" <"$tar"
-        docker commit "${changes[@]}" "$container" "$image" >/dev/null
-        docker rm "$container" >/dev/null
+        merged=$(mktemp "$bed_dir/merged.XXXXXX")
+        cp "$(image_file debian)" "$merged"
+        tar --concatenate --file="$merged" "$tar"
+        tar=$merged
         ;;
-    *) docker import "${changes[@]}" "$tar" "$image" >/dev/null ;;
     esac
+    docker import "${changes[@]}" "$tar" "$image" >/dev/null
+    [ -z "$merged" ] || rm "$merged"
 }

@@ -114,8 +114,30 @@ START_TEST(variables_are_bounded_in_number_and_size)
 }
 END_TEST
 
+START_TEST(a_capability_has_a_name_that_the_kernel_knows)
+{
+    char chown[] = "chown", raw[] = "CAP_NET_RAW", all[] = "all", flying[] = "CAP_FLYING";
+    char session[] = "s", workdir[] = "/workspace";
+    char *known[] = {chown, raw, all, NULL};
+    char *unknown[] = {chown, flying, NULL};
+    struct sandbox_spec spec;
+    struct error err = {0};
+
+    sandbox_spec_init(&spec);
+    spec.session = session;
+    spec.workdir = workdir;
+    spec.cap_drop = known;
+    ck_assert_int_eq(sandbox_spec_check(&spec, &err), 0);
+    spec.cap_drop = unknown;
+    ck_assert_int_eq(sandbox_spec_check(&spec, &err), -1);
+    ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
+    ck_assert_ptr_nonnull(strstr(err.message, "CAP_FLYING"));
+}
+END_TEST
+
 UNIT_SUITE(spec)
 {
+    tcase_add_test(tcase, a_capability_has_a_name_that_the_kernel_knows);
     tcase_add_test(tcase, an_empty_workdir_becomes_the_default);
     tcase_add_loop_test(tcase, a_workdir_out_of_its_grammar_is_refused, 0, 16);
     tcase_add_loop_test(tcase, a_workdir_within_it_is_taken, 0, 6);
