@@ -44,11 +44,11 @@ image_make_debian()
         "$1"/usr/share/locale/* "$1"/var/log/*
 }
 
+# `user` and `hostile` are debian with something more.
 image_make_user()
 {
-    mkdir -p "$1/etc" "$1/home/agent"
-    tar -xOf "$(image_file debian)" ./etc/passwd >"$1/etc/passwd"
-    tar -xOf "$(image_file debian)" ./etc/group >"$1/etc/group"
+    tar -C "$1" -xpf "$(image_file debian)"
+    mkdir -p "$1/home/agent"
     echo 'agent:x:1000:1000:an agent:/home/agent:/bin/bash' >>"$1/etc/passwd"
     echo 'agent:x:1000:' >>"$1/etc/group"
     echo 'export FROM_A_PROFILE=1' >"$1/home/agent/.profile"
@@ -58,6 +58,7 @@ image_make_user()
 image_make_hostile()
 {
     local program
+    tar -C "$1" -xpf "$(image_file debian)"
     mkdir -p "$1/opt/hostile"
     for program in sh cat stat tar mkdir mv ls test true id env sleep kill setsid head wc ps find; do
         printf '#!/bin/bash\necho planted\nexit 9\n' >"$1/opt/hostile/$program"
@@ -140,26 +141,15 @@ image_load()
     done
 }
 
-# image_import NAME TAR CHANGE...: `user` and `hostile` are `debian` with more behind it. They are imported whole,
-# because Podman's cp makes all that it copies root's.
+# image_import NAME TAR CHANGE...: as image_load wants it, by the docker client.
 image_import()
 {
-    local name=$1 tar=$2 change merged=
-    local image=$image_repository:$1
+    local image=$image_repository:$1 tar=$2 change
     local -a changes=()
     shift 2
     for change; do
         changes+=(--change "$change")
     done
-    ! docker image inspect "$image" >/dev/null 2>&1 || return 0
-    case $name in
-    user | hostile)
-        merged=$(mktemp "$bed_dir/merged.XXXXXX")
-        cp "$(image_file debian)" "$merged"
-        tar --concatenate --file="$merged" "$tar"
-        tar=$merged
-        ;;
-    esac
-    docker import "${changes[@]}" "$tar" "$image" >/dev/null
-    [ -z "$merged" ] || rm "$merged"
+    docker image inspect "$image" >/dev/null 2>&1 ||
+        docker import "${changes[@]}" "$tar" "$image" >/dev/null
 }
