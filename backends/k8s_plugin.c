@@ -134,6 +134,9 @@ static char **environment_of(const struct k8s_plugin *plugin, char *info)
     return list;
 }
 
+/* How a shell ends, and posix_spawn(3) where it cannot tell otherwise, if there was nothing to run. */
+#define NOT_RUN 127
+
 /* ---- The process ------------------------------------------------------------------------------ */
 
 struct child {
@@ -325,6 +328,10 @@ int k8s_plugin_run(const struct k8s_plugin *plugin, const struct http_server *cl
     child_end(&child);
     if (status != 0) {
         copy_printable(words, sizeof words, complaint.data, complaint.length);
+        if (words[0] == '\0' && plugin->hint != NULL && status > 0 && WIFEXITED(status) &&
+            WEXITSTATUS(status) == NOT_RUN) {
+            copy_printable(words, sizeof words, plugin->hint, strlen(plugin->hint));
+        }
         return error_set(err, ERROR_BAD_REQUEST, 0, "the credential plugin %s: %s%s%s",
                          plugin->argv[0], why, words[0] != '\0' ? ": " : "", words);
     }
