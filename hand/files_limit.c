@@ -32,7 +32,7 @@ static int get(struct __user_cap_data_struct data[2])
 static int set_effective(uint64_t wanted)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    struct __user_cap_data_struct data[2];
+    struct __user_cap_data_struct data[2] = {{0}};
 
     if (get(data) < 0) {
         return -1;
@@ -56,7 +56,7 @@ static int set_groups(size_t count, const gid_t *groups)
 
 static int learn(void)
 {
-    struct __user_cap_data_struct data[2];
+    struct __user_cap_data_struct data[2] = {{0}};
 
     if (mine.known) {
         return 0;
