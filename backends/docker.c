@@ -161,14 +161,13 @@ static int list_ours(struct docker_engine *engine, void (*found)(void *arg, cons
                      struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(1024);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct docker_request request = {
         .method = "GET", .deadline_ms = clock_now_ms() + DOCKER_CALL_MS, .limit = MAX_LIST};
     struct error ignored;
     json_t *container;
     size_t i;
 
-    docker_reply_init(&reply);
     if (buffer_append_string(&path, "/containers/json?all=1") < 0 ||
         http_put_query(&path, "filters", "{\"label\":[\"" DOCKER_LABEL_SESSION "\"]}") < 0 ||
         (request.path = buffer_text(&path)) == NULL) {

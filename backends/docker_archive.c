@@ -106,14 +106,13 @@ int docker_archive_put(struct docker_engine *engine, const char *id, const char 
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
     cleanup_buffer struct buffer tar = BUFFER_INIT(MAX_ARCHIVE);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct docker_request request = {
         .method = "PUT",
         .content_type = "application/x-tar",
         .deadline_ms = deadline_ms,
     };
 
-    docker_reply_init(&reply);
     if (archive_path(&query, id, base, err) < 0 || make_tar(entries, count, &tar, err) < 0) {
         return -1;
     }
@@ -133,10 +132,9 @@ static int exists(struct docker_engine *engine, const char *id, const char *path
                   bool *ret, struct error *err)
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct docker_request request = {.method = "HEAD", .deadline_ms = deadline_ms};
 
-    docker_reply_init(&reply);
     if (archive_path(&query, id, path, err) < 0) {
         return -1;
     }
@@ -243,10 +241,9 @@ static int get_tar(struct docker_engine *engine, const char *id, const char *pat
                    struct buffer *tar, struct error *err)
 {
     cleanup_buffer struct buffer query = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct docker_request request = {.method = "GET", .deadline_ms = deadline_ms, .limit = tar->limit};
 
-    docker_reply_init(&reply);
     if (archive_path(&query, id, path, err) < 0) {
         return -1;
     }

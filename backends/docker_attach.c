@@ -146,7 +146,7 @@ static int find_workdir(struct docker_engine *engine, const struct sandbox_spec 
 static int hand_runs(struct docker_engine *engine, const char *exec, uint64_t deadline_ms,
                      bool *ret, struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     char path[DOCKER_ID_BYTES + 16];
     const struct docker_request request = {
         .method = "GET", .path = path, .deadline_ms = deadline_ms};
@@ -173,7 +173,7 @@ static int make_exec(struct docker_engine *engine, const struct docker_record *r
                      const char *socket, uint64_t deadline_ms, char ret[DOCKER_ID_BYTES],
                      struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     char path[DOCKER_ID_BYTES + 32];
     json_auto_t *body = exec_body(record, socket);
     const struct docker_request request = {
@@ -202,7 +202,7 @@ static int make_exec(struct docker_engine *engine, const struct docker_record *r
 static int start_exec(struct docker_engine *engine, const char *exec, uint64_t deadline_ms,
                       struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     char path[DOCKER_ID_BYTES + 16];
     json_auto_t *body = json_pack("{s:b, s:b}", "Detach", 1, "Tty", 0);
     const struct docker_request request = {

@@ -192,14 +192,13 @@ static int relay_refused(const struct docker_state *state, const struct docker_r
 static int make_exec(const struct docker_state *state, uint64_t deadline_ms, char id[DOCKER_ID_BYTES],
                      struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     char path[128];
     json_t *body = relay_body(state);
     struct docker_request request = {.method = "POST", .path = path, .json = body, .deadline_ms = deadline_ms};
     const char *text;
     int r;
 
-    docker_reply_init(&reply);
     snprintf(path, sizeof path, "/containers/%s/exec", state->id);
     if (body == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
@@ -223,11 +222,10 @@ static int make_exec(const struct docker_state *state, uint64_t deadline_ms, cha
 int docker_relay(const struct docker_state *state, uint64_t deadline_ms, int *ret_fd, struct error *err)
 {
     cleanup_inspect struct docker_inspect inspect = DOCKER_INSPECT_INIT;
-    cleanup_reply struct docker_reply refused = {.status = 0};
+    cleanup_reply struct docker_reply refused = DOCKER_REPLY_INIT;
     char exec[DOCKER_ID_BYTES];
     int fd = -1;
 
-    docker_reply_init(&refused);
     if (docker_state_check(state, deadline_ms, &inspect, err) < 0 ||
         make_exec(state, deadline_ms, exec, err) < 0 ||
         docker_exec_stream(state->engine, exec, deadline_ms, &fd, &refused, err) < 0) {

@@ -95,11 +95,6 @@ int docker_settings_read(const struct env_list *engine, struct docker_settings *
 
 /* ---- The body ---- */
 
-const char *docker_network_name(enum network_mode network)
-{
-    return network == NETWORK_FULL ? "full" : "none";
-}
-
 /* A setting of the body. The value is taken over and may be NULL: no memory. */
 static bool put(json_t *object, const char *key, json_t *value)
 {
@@ -173,7 +168,7 @@ static json_t *labels(const struct sandbox_spec *spec)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s}", DOCKER_LABEL_SESSION, spec->session, DOCKER_LABEL_IMAGE,
                      spec->image, DOCKER_LABEL_WORKDIR, spec->workdir, DOCKER_LABEL_NETWORK,
-                     docker_network_name(spec->network), DOCKER_LABEL_VERSION, HANDSFS_VERSION);
+                     network_mode_name(spec->network), DOCKER_LABEL_VERSION, HANDSFS_VERSION);
 }
 
 static json_t *dropped_capabilities(const struct sandbox_spec *spec)

@@ -60,7 +60,7 @@ static struct docker_engine *check_engine(const struct doctor *d)
 /* What GET /info tells, to be released; NULL where it tells nothing. */
 static json_t *ask_info(const struct doctor *d, struct docker_engine *engine)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     const struct docker_request request = {
         .method = "GET", .path = "/info", .deadline_ms = clock_now_ms() + REACH_MS};
     struct error why = {0};

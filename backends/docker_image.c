@@ -62,7 +62,7 @@ static int decode(json_t *json, struct docker_image *ret, struct error *err)
 static int inspect(struct docker_engine *engine, const char *image, uint64_t deadline_ms,
                    struct docker_image *ret, struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     char path[DOCKER_MAX_REFERENCE + 32];
     const struct docker_request request = {
         .method = "GET", .path = path, .deadline_ms = deadline_ms};

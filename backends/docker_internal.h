@@ -170,7 +170,6 @@ json_t *docker_create_body(const struct sandbox_spec *spec, const struct docker_
 int docker_create_check(const struct sandbox_spec *spec, const struct docker_inspect *inspect, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
-const char *docker_network_name(enum network_mode network); /* "none", "full": the label's value */
 
 /* ---- Images (docker_image.c) ---- */
 

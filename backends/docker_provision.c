@@ -96,7 +96,7 @@ static int compare(const struct work *w, const struct docker_inspect *inspect, s
     const char *image = docker_inspect_label(inspect, DOCKER_LABEL_IMAGE);
     const char *workdir = docker_inspect_label(inspect, DOCKER_LABEL_WORKDIR);
     const char *network = docker_inspect_label(inspect, DOCKER_LABEL_NETWORK);
-    const char *wanted_network = docker_network_name(w->spec->network);
+    const char *wanted_network = network_mode_name(w->spec->network);
 
     if (w->spec->image != NULL && w->spec->image[0] != '\0' &&
         (image == NULL || strcmp(image, w->spec->image) != 0)) {
@@ -253,13 +253,12 @@ static bool is_there(const struct work *w)
 static int ask(struct work *w, char id[DOCKER_ID_BYTES], struct error *err)
 {
     cleanup_buffer struct buffer path = BUFFER_INIT(MAX_QUERY);
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     json_t *body = docker_create_body(w->spec, &w->settings);
     struct docker_request request = {.method = "POST", .json = body, .deadline_ms = w->deadline_ms};
     const char *text;
     int r = -1;
 
-    docker_reply_init(&reply);
     if (body == NULL || buffer_append_string(&path, "/containers/create") < 0 ||
         http_put_query(&path, "name", w->name) < 0 ||
         (w->settings.platform != NULL && http_put_query(&path, "platform", w->settings.platform) < 0) ||

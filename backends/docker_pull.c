@@ -262,7 +262,7 @@ static int perform(struct docker_engine *engine, const char *path, const char *a
         .cancelled = is_silent,
         .arg = stream,
     };
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
 
     if (docker_call(engine, &request, &reply, err) < 0) {
         return err->code != ERROR_CANCELLED

@@ -141,9 +141,8 @@ static int call(struct docker_engine *engine, const char *method, const char *id
 
 int docker_start(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
 
-    docker_reply_init(&reply);
     if (call(engine, "POST", id, "/start", deadline_ms, &reply, err) < 0) {
         return -1;
     }
@@ -178,9 +177,8 @@ static int wait_gone(struct docker_engine *engine, const char *id, uint64_t dead
 
 int docker_remove(struct docker_engine *engine, const char *id, uint64_t deadline_ms, struct error *err)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
 
-    docker_reply_init(&reply);
     if (call(engine, "DELETE", id, "?force=1&v=1", deadline_ms, &reply, err) < 0) {
         return -1;
     }
@@ -215,13 +213,12 @@ static void last_line(const uint8_t *data, size_t length, char *ret, size_t size
 
 void docker_last_words(struct docker_engine *engine, const char *id, uint64_t deadline_ms, char *ret, size_t size)
 {
-    cleanup_reply struct docker_reply reply = {.status = 0};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
     struct error ignored = {0};
     char path[160];
     struct docker_request request = {
         .method = "GET", .path = path, .deadline_ms = deadline_ms, .limit = MAX_LOG};
 
-    docker_reply_init(&reply);
     ret[0] = '\0';
     snprintf(path, sizeof path, "/containers/%s/logs?stdout=1&stderr=1&tail=5", id);
     if (docker_call(engine, &request, &reply, &ignored) == 0 && reply.status < 300 && reply.body.data != NULL) {

@@ -8,10 +8,10 @@
 
 #include "backends/k8s_internal.h"
 #include "sandbox/base64.h"
+#include "sandbox/capability.h"
 #include "sandbox/cleanup.h"
 
 #define VOLUME "handsfs"
-#define ID_MAX 4294967294u /* the last one means "none" */
 #define LINGER_MS "120000"  /* commands live on so long without a host: API servers start slowly */
 #define GRACE_SECONDS 2    /* the hand ends at once when it is told to */
 #define QUANTITY_BYTES 32
@@ -21,51 +21,6 @@
 #define WAIT_FOR_HAND                                                                              \
     "until [ -x " K8S_HAND_PATH " ]; do sleep 0.1 2>/dev/null || sleep 1 || exit 125; done; "      \
     "exec " K8S_HAND_PATH " prepare \"$@\""
-
-/* In the kernel's numbering, capabilities(7). */
-static const char *const capabilities[] = {
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-};
 
 /* What is being made, and what was found out about it. */
 struct plan {
@@ -84,45 +39,7 @@ static int no_memory(struct error *err)
     return error_set(err, ERROR_NO_MEMORY, 0, "out of memory for the Pod's description");
 }
 
-static const char *network_name(enum network_mode network)
-{
-    return network == NETWORK_FULL ? "full" : "none";
-}
-
 /* ---- Reading the spec ---- */
-
-static const char *parse_id(const char *text, uint32_t *ret)
-{
-    char *end;
-    unsigned long long value;
-
-    if (!isdigit((unsigned char)*text)) {
-        return NULL;
-    }
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0 || value > ID_MAX) {
-        return NULL;
-    }
-    *ret = (uint32_t)value;
-    return end;
-}
-
-static int parse_user(const char *user, struct plan *plan, struct error *err)
-{
-    const char *rest = parse_id(user, &plan->uid);
-
-    plan->gid = plan->uid;
-    if (rest != NULL && *rest == ':') {
-        rest = parse_id(rest + 1, &plan->gid);
-    }
-    if (rest == NULL || *rest != '\0') {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID",
-                         user);
-    }
-    plan->user = true;
-    return 0;
-}
 
 static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings *settings,
                      struct plan *plan, struct error *err)
@@ -148,7 +65,8 @@ static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings 
         return error_set(err, ERROR_BAD_REQUEST, 0, "workdir \"%.200s\" lies in " K8S_HAND_DIR,
                          spec->workdir);
     }
-    if (spec->user != NULL && spec->user[0] != '\0' && parse_user(spec->user, plan, err) < 0) {
+    plan->user = spec->user != NULL && spec->user[0] != '\0';
+    if (plan->user && user_parse(spec->user, &plan->uid, &plan->gid, err) < 0) {
         return -1;
     }
     k8s_session_label(spec->session, plan->label);
@@ -219,19 +137,17 @@ static json_t *dropped(const struct sandbox_spec *spec, struct error *err)
     bool raw = false;
 
     for (char **cap = spec->cap_drop; cap != NULL && *cap != NULL; cap++) {
-        const char *plain = strncasecmp(*cap, "CAP_", 4) == 0 ? *cap + 4 : *cap;
-        const char *found = NULL;
+        uint64_t bit = capability_bit(*cap);
+        const char *found;
 
-        if (strcasecmp(plain, "ALL") == 0) {
+        if (strcasecmp(*cap, "ALL") == 0) {
             return json_pack("[s]", "ALL");
         }
-        for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-            found = strcasecmp(capabilities[i], plain) == 0 ? capabilities[i] : found;
-        }
-        if (found == NULL) {
+        if (bit == 0) {
             error_set(err, ERROR_BAD_REQUEST, 0, "there is no capability \"%.60s\"", *cap);
             return NULL;
         }
+        found = capability_name((unsigned)__builtin_ctzll(bit)) + 4; /* without "CAP_" */
         raw = raw || strcmp(found, "NET_RAW") == 0;
         json_array_append_new(list, json_string(found));
     }
@@ -381,9 +297,9 @@ static json_t *metadata_of(const struct plan *plan)
 
     return json_pack("{s:s,s:{s:s,s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s}}", "name", plan->name, "labels",
                      K8S_MANAGED_BY, "handsfs", K8S_SESSION, plan->label, K8S_NETWORK,
-                     network_name(spec->network), "annotations", K8S_SESSION, spec->session,
+                     network_mode_name(spec->network), "annotations", K8S_SESSION, spec->session,
                      K8S_IMAGE, spec->image, K8S_WORKDIR, spec->workdir, K8S_NETWORK,
-                     network_name(spec->network), K8S_VERSION, HANDSFS_VERSION);
+                     network_mode_name(spec->network), K8S_VERSION, HANDSFS_VERSION);
 }
 
 static json_t *security_of(const struct plan *plan)
@@ -442,10 +358,10 @@ int k8s_pod_compare(json_t *pod, const struct sandbox_spec *spec, struct error *
                          "session %s exists with workdir \"%.150s\", not \"%.150s\"", spec->session,
                          workdir, spec->workdir);
     }
-    if (strcmp(network, network_name(spec->network)) != 0) {
+    if (strcmp(network, network_mode_name(spec->network)) != 0) {
         return error_set(err, ERROR_SPEC_MISMATCH, 0,
                          "session %s exists with network %.20s, not %s", spec->session, network,
-                         network_name(spec->network));
+                         network_mode_name(spec->network));
     }
     return 0;
 }

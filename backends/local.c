@@ -109,11 +109,6 @@ static int check_spec(const struct sandbox_spec *spec, struct error *err)
     return local_cgroup_check(spec, err);
 }
 
-static const char *network_name(enum network_mode network)
-{
-    return network == NETWORK_FULL ? "full" : "none";
-}
-
 static int compare(const struct sandbox_spec *existing, const struct sandbox_spec *wanted, struct error *err)
 {
     if (strcmp(existing->workdir, wanted->workdir) != 0) {
@@ -123,7 +118,7 @@ static int compare(const struct sandbox_spec *existing, const struct sandbox_spe
     }
     if (existing->network != wanted->network) {
         return error_set(err, ERROR_SPEC_MISMATCH, 0, "session %s exists with network %s, not %s",
-                         wanted->session, network_name(existing->network), network_name(wanted->network));
+                         wanted->session, network_mode_name(existing->network), network_mode_name(wanted->network));
     }
     return 0;
 }
@@ -439,7 +434,7 @@ static void say_spec(const struct sayer *s, const struct local_record *record)
     if (gmtime_r(&created, &tm) != NULL && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0) {
         s->say(s->arg, "started", text);
     }
-    s->say(s->arg, "network", network_name(spec->network));
+    s->say(s->arg, "network", network_mode_name(spec->network));
     s->say(s->arg, "read_only_root", spec->read_only_root ? "yes" : "no");
     if (spec->user != NULL) {
         s->say(s->arg, "user", spec->user);

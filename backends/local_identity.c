@@ -1,15 +1,9 @@
 #include "backends/local_identity.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "sandbox/capability.h"
-
-#define ID_MAX 4294967294u /* the last one means "none" */
 
 /* What a root inside may do, within its namespaces: what container engines give, without what would let it
  * at the hand (SYS_PTRACE), the mounts (SYS_ADMIN) or the network's set-up. */
@@ -37,38 +31,6 @@ static int capabilities_of(char *const *drop, uint64_t *ret, struct error *err)
     return 0;
 }
 
-/* Reads a decimal id and gives what follows it; NULL where there is none. */
-static const char *parse_id(const char *text, uint32_t *ret)
-{
-    char *end;
-    unsigned long long value;
-
-    if (!isdigit((unsigned char)*text)) {
-        return NULL;
-    }
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0 || value > ID_MAX) {
-        return NULL;
-    }
-    *ret = (uint32_t)value;
-    return end;
-}
-
-static int parse_user(const char *user, uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
-{
-    const char *rest = parse_id(user, ret_uid);
-
-    *ret_gid = *ret_uid;
-    if (rest != NULL && *rest == ':') {
-        rest = parse_id(rest + 1, ret_gid);
-    }
-    if (rest == NULL || *rest != '\0') {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID", user);
-    }
-    return 0;
-}
-
 int local_identity_of(const struct sandbox_spec *spec, struct local_identity *ret, struct error *err)
 {
     struct local_identity identity = {.uid = geteuid(), .gid = getegid()};
@@ -78,7 +40,7 @@ int local_identity_of(const struct sandbox_spec *spec, struct local_identity *re
         identity.gid = 0;
     }
     if (spec->user != NULL && spec->user[0] != '\0' &&
-        parse_user(spec->user, &identity.uid, &identity.gid, err) < 0) {
+        user_parse(spec->user, &identity.uid, &identity.gid, err) < 0) {
         return -1;
     }
     if (capabilities_of(spec->cap_drop, &identity.capabilities, err) < 0) {

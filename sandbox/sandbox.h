@@ -70,6 +70,14 @@ void sandbox_spec_release(struct sandbox_spec *spec) __attribute__((nonnull));
 int sandbox_spec_check(struct sandbox_spec *spec, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
+/* Reads "UID" or "UID:GID" in decimal; the group is the user's number where none is given. ERROR_BAD_REQUEST for
+ * anything else. */
+int user_parse(const char *user, uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* "none" or "full". A static string. */
+const char *network_mode_name(enum network_mode network);
+
 /* 0 for a name in the session grammar above, else ERROR_BAD_REQUEST. */
 int session_name_check(const char *session, struct error *err)
     __attribute__((nonnull, warn_unused_result));

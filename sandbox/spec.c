@@ -1,10 +1,13 @@
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "sandbox/capability.h"
 #include "sandbox/sandbox.h"
+
+#define ID_MAX 4294967294u /* the last one means "none" */
 
 void sandbox_spec_init(struct sandbox_spec *spec)
 {
@@ -85,6 +88,43 @@ static int workdir_check(const char *workdir, bool attach, struct error *err)
         }
     }
     return 0;
+}
+
+/* Reads a decimal id and gives what follows it; NULL where there is none. */
+static const char *parse_id(const char *text, uint32_t *ret)
+{
+    char *end;
+    unsigned long long value;
+
+    if (!isdigit((unsigned char)*text)) {
+        return NULL;
+    }
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || value > ID_MAX) {
+        return NULL;
+    }
+    *ret = (uint32_t)value;
+    return end;
+}
+
+int user_parse(const char *user, uint32_t *ret_uid, uint32_t *ret_gid, struct error *err)
+{
+    const char *rest = parse_id(user, ret_uid);
+
+    *ret_gid = *ret_uid;
+    if (rest != NULL && *rest == ':') {
+        rest = parse_id(rest + 1, ret_gid);
+    }
+    if (rest == NULL || *rest != '\0') {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "user \"%.60s\" is not a number UID or UID:GID", user);
+    }
+    return 0;
+}
+
+const char *network_mode_name(enum network_mode network)
+{
+    return network == NETWORK_FULL ? "full" : "none";
 }
 
 static int capabilities_check(char *const *names, struct error *err)
