@@ -122,6 +122,9 @@ static void settle(struct execution *e, bool others)
 static void take_report(struct execution *e, const struct report *report)
 {
     switch (report->kind) {
+    case REPORT_BORN:
+        e->command = report->pid;
+        break;
     case REPORT_STARTED:
         e->state = EXECUTION_RUNNING;
         e->command = report->pid;
@@ -267,14 +270,15 @@ static struct execution *running_command(struct executions *set, pid_t pid)
     list_each(at, next, &set->all) {
         struct execution *e = container_of(at, struct execution, by_set);
 
-        if (e->state == EXECUTION_RUNNING && !e->ended && e->command == pid) {
+        if (e->state != EXECUTION_FAILED && !e->ended && e->command == pid) {
             return e;
         }
     }
     return NULL;
 }
 
-/* Where the supervisor was killed, its command's end is ours to see. */
+/* Where the supervisor was killed, its command's end is ours to see, and may be seen before that of the
+ * supervisor. */
 static void command_reaped(struct executions *set, pid_t pid, int status, const struct rusage *use)
 {
     struct execution *e = running_command(set, pid);
@@ -292,6 +296,11 @@ static void command_reaped(struct executions *set, pid_t pid, int status, const 
     if (e == NULL) {
         return;
     }
+    if (read_reports(e) && e->state == EXECUTION_FAILED) {
+        execution_changed(e);
+        return;
+    }
+    e->state = EXECUTION_RUNNING;
     take_status(e, status,
                 (uint64_t)(use->ru_utime.tv_sec + use->ru_stime.tv_sec) * 1000000 +
                     (uint64_t)(use->ru_utime.tv_usec + use->ru_stime.tv_usec),
@@ -305,8 +314,12 @@ static void command_reaped(struct executions *set, pid_t pid, int status, const 
 /* The supervisor is dead, and what it still had below it is ours now. */
 static void supervisor_lost(struct execution *e)
 {
-    bool starting = e->state == EXECUTION_STARTING;
+    bool starting;
 
+    if (e->state == EXECUTION_STARTING && e->command != 0) {
+        e->state = EXECUTION_RUNNING; /* killed by its command before it could say that this runs */
+    }
+    starting = e->state == EXECUTION_STARTING;
     e->orphaned = true;
     strays_find(e->set, e);
     if (starting) {

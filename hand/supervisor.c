@@ -27,9 +27,25 @@ struct rusage_of_kernel {
 /* What the command's process and its supervisor share until execve(2). */
 struct start {
     const struct launch *launch;
-    uint32_t step;
-    int os_errno;
+    bool failed; /* and was told so */
 };
+
+static void tell(int fd, const struct report *report)
+{
+    while (write(fd, report, sizeof *report) < 0 && errno == EINTR) {
+    }
+}
+
+static void tell_failure(int fd, uint32_t step, int os_errno)
+{
+    struct report report = {
+        .kind = REPORT_FAILED,
+        .step = step,
+        .os_errno = os_errno > 0 ? os_errno : EIO,
+    };
+
+    tell(fd, &report);
+}
 
 /* ---- Descriptors ----------------------------------------------------------------------------- */
 
@@ -88,60 +104,51 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int become(struct start *start)
+/* Returns only where it fails, with errno and the step that did. */
+static uint32_t become(const struct launch *l)
 {
-    const struct launch *l = start->launch;
+    struct report born = {.kind = REPORT_BORN, .pid = getpid()};
 
-    start->step = LAUNCH_SETUP;
     setsid();
     umask(l->umask);
     if (setrlimit(RLIMIT_NOFILE, &l->descriptors) < 0) {
-        return -1;
+        return LAUNCH_SETUP;
     }
-    start->step = LAUNCH_CHDIR;
     if (fchdir(l->workdir) < 0 || (l->cwd != NULL && chdir(l->cwd) < 0)) {
-        return -1;
+        return LAUNCH_CHDIR;
     }
-    start->step = LAUNCH_SETUP;
     if (dup2(l->in, 0) < 0 || dup2(l->out, 1) < 0 || dup2(l->err, 2) < 0) {
-        return -1;
+        return LAUNCH_SETUP;
     }
     if (l->text == COMMAND_TEXT_FD ? fcntl(l->text, F_SETFD, 0) < 0
                                    : l->text >= 0 && dup2(l->text, COMMAND_TEXT_FD) < 0) {
-        return -1;
+        return LAUNCH_SETUP;
     }
-    start->step = LAUNCH_EXEC;
     default_signals();
+    tell(l->report, &born);
     execve(l->argv[0], l->argv, l->env);
-    return -1;
+    return LAUNCH_EXEC;
 }
 
 static int command_main(void *arg)
 {
     struct start *start = arg;
+    uint32_t step = become(start->launch);
 
-    become(start);
-    start->os_errno = errno > 0 ? errno : EIO;
+    tell_failure(start->launch->report, step, errno);
+    start->failed = true;
     _exit(127);
 }
 
-/* The child borrows this process's memory until it has executed: what went wrong is then known here. */
+/* The child borrows this process's memory until it has executed. */
 static pid_t command_start(struct start *start)
 {
     _Alignas(16) char stack[CHILD_STACK_BYTES];
 
-    start->step = LAUNCH_FORK;
-    start->os_errno = 0;
     return clone(command_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, start);
 }
 
 /* ---- The supervisor --------------------------------------------------------------------------- */
-
-static void tell(int fd, const struct report *report)
-{
-    while (write(fd, report, sizeof *report) < 0 && errno == EINTR) {
-    }
-}
 
 static int status_of(const siginfo_t *info)
 {
@@ -205,28 +212,23 @@ static void watch(int fd, pid_t command)
 static _Noreturn void supervisor_main(const struct launch *l)
 {
     const int needed[KEPT_MAX] = {l->in, l->out, l->err, l->report, l->workdir, l->text, -1, -1};
-    struct start start = {.launch = l};
     struct report report = {.kind = REPORT_STARTED};
+    struct start start = {.launch = l};
 
     setsid();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
-        start.step = LAUNCH_SETUP;
-        start.os_errno = errno;
-    } else {
-        close_others(needed, KEPT_MAX);
-        report.pid = command_start(&start);
-        if (report.pid < 0) {
-            start.os_errno = errno;
-        }
-    }
-    close_others(&l->report, 1);
-    if (start.os_errno != 0) {
-        report.kind = REPORT_FAILED;
-        report.step = start.step;
-        report.os_errno = start.os_errno;
-        tell(l->report, &report);
+        tell_failure(l->report, LAUNCH_SETUP, errno);
         _exit(1);
     }
+    close_others(needed, KEPT_MAX);
+    report.pid = command_start(&start);
+    if (report.pid < 0) {
+        tell_failure(l->report, LAUNCH_FORK, errno);
+    }
+    if (report.pid < 0 || start.failed) {
+        _exit(1);
+    }
+    close_others(&l->report, 1);
     tell(l->report, &report);
     watch(l->report, report.pid);
     _exit(0);

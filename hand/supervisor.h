@@ -1,6 +1,8 @@
 /* The supervisor: a small child of the hand between it and one command. It is a subreaper, so that
  * whatever the command starts stays below it, and reports over a pipe. It holds no descriptor of the
- * command's. When the command kills it, its children fall to the hand, which goes on by itself. */
+ * command's. When the command kills it, its children fall to the hand, which goes on by itself: also where
+ * that happens before the supervisor has run again after the start, because the command's process has told
+ * its own pid before. */
 #ifndef HANDSFS_HAND_SUPERVISOR_H
 #define HANDSFS_HAND_SUPERVISOR_H
 
@@ -11,6 +13,7 @@
 #define COMMAND_TEXT_FD 250 /* where a command finds its text when that is too long for an argument */
 
 enum report_kind {
+    REPORT_BORN,    /* the process that becomes the command is there: pid; told by that process */
     REPORT_STARTED, /* the command was executed: pid */
     REPORT_FAILED,  /* nothing was run: step, os_errno */
     REPORT_ENDED,   /* the command ended: status as of wait(2), cpu_us, peak_kib */

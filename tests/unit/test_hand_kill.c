@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sandbox/clock.h"
@@ -279,6 +281,69 @@ START_TEST(a_command_that_kills_its_supervisor_still_has_its_result)
 }
 END_TEST
 
+/* The next stop of what is traced, which is expected to be `event` of `pid`; what that is about. */
+static pid_t traced_event(pid_t pid, int event)
+{
+    unsigned long about = 0;
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, __WALL), pid);
+    ck_assert_int_eq(status >> 8, SIGTRAP | event << 8);
+    ck_assert_int_eq(ptrace(PTRACE_GETEVENTMSG, pid, NULL, &about), 0);
+    return (pid_t)about;
+}
+
+/* Holds a supervisor where it has made its command's process, and lets only that one go on. */
+static pid_t hold_supervisor(void)
+{
+    pid_t supervisor = traced_event(hand.pid, PTRACE_EVENT_FORK);
+    pid_t command;
+    int status;
+
+    ck_assert_int_eq(ptrace(PTRACE_DETACH, hand.pid, NULL, NULL), 0);
+    ck_assert_int_eq(waitpid(supervisor, &status, __WALL), supervisor); /* stopped, being new */
+    ck_assert_int_eq(ptrace(PTRACE_CONT, supervisor, NULL, NULL), 0);
+    command = traced_event(supervisor, PTRACE_EVENT_VFORK);
+    ck_assert_int_eq(waitpid(command, &status, __WALL), command);
+    ck_assert_int_eq(ptrace(PTRACE_DETACH, command, NULL, NULL), 0);
+    return supervisor;
+}
+
+START_TEST(a_command_that_kills_its_supervisor_at_once_still_has_its_result)
+{
+    const struct {
+        const char *command;
+        int exit_code;
+        uint32_t signal, left;
+    } rows[] = {
+        {"kill -9 $PPID; sleep 0.2; exit 6", 6, 0, 0},
+        {"kill -9 $PPID; kill -9 $$", -1, SIGKILL, 0},
+        {"kill -9 $PPID; sleep 987024 & exit 4", 4, 0, 1},
+    };
+    int status;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pid_t supervisor;
+
+        if (ptrace(PTRACE_SEIZE, hand.pid, NULL,
+                   PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL) < 0) {
+            return; /* only root may look into the hand */
+        }
+        outcome_release(&o);
+        outcome_init(&o);
+        start(40 + i, rows[i].command);
+        supervisor = hold_supervisor();
+        ck_assert_int_eq(waitpid(supervisor, &status, __WALL), supervisor);
+        ck_assert(WIFSIGNALED(status));
+        host_finish(&host, 40 + i, &o);
+        ck_assert_int_eq(o.exit.exit_code, rows[i].exit_code);
+        ck_assert_uint_eq(o.exit.signal, rows[i].signal);
+        ck_assert_uint_eq(o.exit.left, rows[i].left);
+    }
+    run("pkill -f 'sleep 98702[4]'");
+}
+END_TEST
+
 START_TEST(killing_its_supervisor_saves_no_tree)
 {
     start(2, "kill -9 $PPID; " STUBBORN_TREE("987021"));
@@ -451,6 +516,7 @@ UNIT_SUITE(hand_kill)
     tcase_add_test(tcase, a_signal_reaches_the_commands_group);
     tcase_add_test(tcase, a_host_that_does_not_come_back_leaves_nothing_running);
     tcase_add_test(tcase, a_command_that_kills_its_supervisor_still_has_its_result);
+    tcase_add_test(tcase, a_command_that_kills_its_supervisor_at_once_still_has_its_result);
     tcase_add_test(tcase, killing_its_supervisor_saves_no_tree);
     tcase_add_test(tcase, trees_without_supervisors_are_not_taken_for_each_other);
     tcase_add_test(tcase, a_supervisor_cannot_be_put_to_sleep);
