@@ -148,7 +148,8 @@ static void run_cancel(struct request *r)
     }
     TAILQ_FOREACH(other, &r->gateway->requests, in_flight)
     {
-        if (other->connection == r->connection && other->method == &method_exec &&
+        if (other->connection == r->connection &&
+            (other->method == &method_exec || other->method == &method_tools_call) &&
             json_equal(other->id, id) && request_cancel(other)) {
             cancelled = true;
         }
@@ -233,8 +234,8 @@ static const struct method method_provision = {.name = "provision", .run = run_p
 static const struct method method_destroy = {.name = "destroy", .run = run_destroy};
 
 static const struct method *const methods[] = {
-    &method_exec,   &method_cancel,    &method_read_file, &method_write_file,
-    &method_status, &method_provision, &method_destroy,
+    &method_exec,   &method_cancel,    &method_read_file, &method_write_file, &method_tools_list,
+    &method_status, &method_provision, &method_destroy,   &method_tools_call,
 };
 
 const struct method *method_find(const struct gateway *gateway, const char *name)

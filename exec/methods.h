@@ -15,6 +15,7 @@
 
 struct connection;
 struct request;
+struct tool_call;
 
 /* How requests of a method are carried out. */
 struct method {
@@ -42,6 +43,7 @@ struct request {
     /* The method's own. */
     struct exec_request exec;
     struct execution *execution; /* while it runs */
+    struct tool_call *tool;      /* of tools.call, while it runs */
     bool over;                   /* ran; its end only waits for the barrier */
     json_t *result;              /* what will be answered: this, or with `failed` the error */
     bool failed;
@@ -51,6 +53,8 @@ struct request {
 extern const struct method method_exec;       /* command.c */
 extern const struct method method_read_file;  /* files.c */
 extern const struct method method_write_file; /* files.c */
+extern const struct method method_tools_list; /* tool_methods.c */
+extern const struct method method_tools_call; /* tool_methods.c */
 
 /* A new request in flight, `charged` counted already. The references `id` and `params` are taken. NULL
  * out of memory, nothing taken. */

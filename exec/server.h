@@ -31,6 +31,7 @@ struct gateway {
     struct request_queue waiting;       /* of them: file calls whose turn has not come */
     struct gateway_exec_queue not_begun;
     unsigned file_calls;                /* running now */
+    unsigned tool_calls;                /* the same of tools.call */
     struct gateway_counts counts;
 
     size_t memory; /* held by connections and requests: input, its values in use, unsent replies */
