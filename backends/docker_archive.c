@@ -5,7 +5,9 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -18,6 +20,7 @@
 #define MAX_QUERY 65536           /* bytes of a request's path, percent-encoded */
 #define MAX_LINKS 8               /* to follow before a file is reached */
 #define MAX_LINK_TEXT 4096
+#define HAND_ENTRIES 3            /* the hand itself, its directory, its run directory */
 
 /* "/containers/ID/archive?path=PATH" */
 static int archive_path(struct buffer *query, const char *id, const char *path, struct error *err)
@@ -288,24 +291,36 @@ int docker_archive_get(struct docker_engine *engine, const char *id, const char 
 /* The binary is root's and may be executed but not read: so its processes cannot be looked into by another
  * user from their very first instruction. */
 int docker_put_hand(struct docker_engine *engine, const char *id, const char *dir, uint32_t uid, uint32_t gid,
-                    bool is_volume, uint64_t deadline_ms, struct error *err)
+                    bool is_volume, const struct docker_entry *more, size_t more_count, uint64_t deadline_ms,
+                    struct error *err)
 {
     cleanup_buffer struct buffer hand = BUFFER_INIT(HAND_PROGRAM_MAX);
+    cleanup_free struct docker_entry *entries = NULL;
     const char *name = dir + 1; /* below "/" */
     char top[64], binary[80], run[80];
-    struct docker_entry entries[] = {
+    struct docker_entry own[HAND_ENTRIES] = {
         {.path = top, .directory = true, .mode = 0711},
         {.path = binary, .mode = 0511},
         {.path = run, .directory = true, .mode = 0700, .uid = uid, .gid = gid},
     };
 
+    assert(!is_volume || more_count == 0);
     if (hand_program_read(&hand, err) < 0) {
         return -1;
     }
-    entries[1].data = hand.data;
-    entries[1].length = hand.length;
+    own[1].data = hand.data;
+    own[1].length = hand.length;
     snprintf(top, sizeof top, "%s", is_volume ? "/" : name);
     snprintf(binary, sizeof binary, "%s%shand", is_volume ? "" : name, is_volume ? "" : "/");
     snprintf(run, sizeof run, "%s%srun", is_volume ? "" : name, is_volume ? "" : "/");
-    return docker_archive_put(engine, id, is_volume ? dir : "/", entries, 3, deadline_ms, err);
+    entries = calloc(HAND_ENTRIES + more_count, sizeof *entries);
+    if (entries == NULL) {
+        return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
+    }
+    memcpy(entries, own, sizeof own);
+    if (more_count > 0) {
+        memcpy(entries + HAND_ENTRIES, more, more_count * sizeof *more);
+    }
+    return docker_archive_put(engine, id, is_volume ? dir : "/", entries, HAND_ENTRIES + more_count, deadline_ms,
+                              err);
 }

@@ -272,8 +272,8 @@ static int start_hand(struct docker_engine *engine, const struct docker_inspect 
     }
     if (new_hand_id(record->hand, err) < 0 ||
         docker_user_resolve(engine, inspect->id, inspect->user, deadline_ms, &uid, &gid, err) < 0 ||
-        docker_put_hand(engine, inspect->id, DOCKER_HAND_DIR, uid, gid, false, deadline_ms, err) <
-            0) {
+        docker_put_hand(engine, inspect->id, DOCKER_HAND_DIR, uid, gid, false, NULL, 0, deadline_ms,
+                        err) < 0) {
         return -1;
     }
     socket_path(socket, record);

@@ -35,14 +35,14 @@ void docker_reply_init(struct docker_reply *reply)
 {
     *reply = (struct docker_reply){0};
     buffer_init(&reply->body, HTTP_DEFAULT_LIMIT);
-    buffer_init(&reply->header, HTTP_MAX_HEADERS);
+    buffer_init(&reply->wanted, HTTP_MAX_HEADERS);
 }
 
 void docker_reply_release(struct docker_reply *reply)
 {
     json_decref(reply->json);
     buffer_release(&reply->body);
-    buffer_release(&reply->header);
+    buffer_release(&reply->wanted);
     docker_reply_init(reply);
 }
 
@@ -66,7 +66,7 @@ int docker_reply_take(struct docker_reply *ret, struct http_answer *answer, stru
     docker_reply_release(ret);
     ret->status = answer->status;
     buffer_move(&ret->body, &answer->body);
-    buffer_move(&ret->header, &answer->header);
+    buffer_move(&ret->wanted, &answer->wanted);
     if (strstr(answer->content_type, "json") != NULL && ret->body.length > 0) {
         ret->json = json_loadb((const char *)ret->body.data, ret->body.length, 0, &why);
         if (ret->json == NULL && ret->status < 400) {
@@ -135,7 +135,7 @@ static int call(struct docker_engine *engine, const struct docker_request *reque
         .sink = request->sink,
         .cancelled = request->cancelled,
         .arg = request->arg,
-        .want_header = request->want_header,
+        .want_headers = request->want_headers,
     };
 
     assert(request->json == NULL || request->body == NULL);
@@ -189,16 +189,16 @@ static int compare_api(struct api a, struct api b)
     return a.minor < b.minor ? -1 : a.minor > b.minor;
 }
 
-/* The newest that both sides speak. */
-static int choose_api(struct docker_engine *engine, const json_t *version, struct error *err)
+/* The newest that both sides speak; `min` may be NULL. */
+static int choose_api(struct docker_engine *engine, const char *max, const char *min, struct error *err)
 {
     struct api newest, least, oldest = {0, 0}, chosen;
 
-    if (parse_api(json_string_value(json_object_get(version, "ApiVersion")), &newest) < 0) {
+    if (parse_api(max, &newest) < 0) {
         return error_set(err, ERROR_NO_ANSWER, 0, "%s does not tell the version of its API: is it Docker?",
                          engine->host);
     }
-    (void)parse_api(json_string_value(json_object_get(version, "MinAPIVersion")), &oldest);
+    (void)parse_api(min, &oldest);
     (void)parse_api(DOCKER_NEWEST_API, &chosen);
     (void)parse_api(DOCKER_OLDEST_API, &least);
     if (compare_api(newest, chosen) < 0) {
@@ -276,11 +276,11 @@ static bool forwards(pid_t pid)
     return n <= 0;
 }
 
-/* A socket may be a forward from elsewhere, into a virtual machine too: the kernel tells, where `version`
- * (it may be NULL) says what runs there. */
-static bool is_local(const char *unix_socket, const json_t *version)
+/* A socket may be a forward from elsewhere, into a virtual machine too: then who listens is known for that, or what
+ * runs there has another kernel (`kernel`, NULL where it is not known). That a container is on this host is known
+ * only when its process was found, docker_process_open(). */
+static bool is_local(const char *unix_socket, const char *kernel)
 {
-    const char *kernel = json_string_value(json_object_get(version, "KernelVersion"));
     struct utsname ours;
     pid_t pid;
 
@@ -315,29 +315,13 @@ static void advise(const struct docker_engine *engine, struct error *err)
     }
 }
 
-/* Podman says in every answer what it is. It must not be asked for its version: it asks Debian's package
- * database for that, for seconds. */
-static int ask_podman(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms,
-                      struct error *err)
+/* "Docker/20.10.24 (linux)" */
+static void take_version(struct docker_engine *engine, const char *server)
 {
-    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
-    const struct docker_request request = {.method = "GET",
-                                           .path = "/_ping",
-                                           .deadline_ms = deadline_ms,
-                                           .limit = VERSION_BYTES,
-                                           .want_header = "Libpod-Api-Version"};
+    const char *slash = strchr(server, '/');
+    const char *version = slash != NULL ? slash + 1 : "?";
 
-    if (call(engine, &request, request.path, &reply, err) < 0) {
-        advise(engine, err);
-        return error_prefix(err, "Docker");
-    }
-    if (reply.status == 200 && reply.header.length > 0) {
-        engine->podman = true;
-        engine->local = is_local(unix_socket, NULL);
-        snprintf(engine->api, sizeof engine->api, "%s", PODMAN_API);
-        copy_printable(engine->version, sizeof engine->version, reply.header.data, reply.header.length);
-    }
-    return 0;
+    copy_printable(engine->version, sizeof engine->version, version, strcspn(version, " "));
 }
 
 static int ask_version(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms,
@@ -349,21 +333,58 @@ static int ask_version(struct docker_engine *engine, const char *unix_socket, ui
     const char *version;
 
     if (call(engine, &request, request.path, &reply, err) < 0) {
-        advise(engine, err);
         return error_prefix(err, "Docker");
     }
     if (reply.status != 200) {
         return docker_refused(&reply, err, "Docker at %s does not tell its version", engine->host);
     }
-    if (choose_api(engine, reply.json, err) < 0) {
+    if (choose_api(engine, json_string_value(json_object_get(reply.json, "ApiVersion")),
+                   json_string_value(json_object_get(reply.json, "MinAPIVersion")), err) < 0) {
         return -1;
     }
     version = json_string_value(json_object_get(reply.json, "Version"));
     copy_printable(engine->version, sizeof engine->version, version != NULL ? version : "?",
                    version != NULL ? strlen(version) : 1);
     engine->podman = says_podman(reply.json);
-    engine->local = is_local(unix_socket, reply.json);
+    engine->local = is_local(unix_socket, json_string_value(json_object_get(reply.json, "KernelVersion")));
     return 0;
+}
+
+/* What the headers of each answer say is enough for an engine that is not newer than what is known here. The question for
+ * its version runs three programs in a Docker daemon, and in Podman asks Debian's package database, for seconds. */
+static int ask(struct docker_engine *engine, const char *unix_socket, uint64_t deadline_ms, struct error *err)
+{
+    enum { PODMAN, API, SERVER };
+    static const char *const wanted[] = {"Libpod-Api-Version", "Api-Version", "Server", NULL};
+    cleanup_reply struct docker_reply reply = DOCKER_REPLY_INIT;
+    const struct docker_request request = {.method = "GET",
+                                           .path = "/_ping",
+                                           .deadline_ms = deadline_ms,
+                                           .limit = VERSION_BYTES,
+                                           .want_headers = wanted};
+    const char *podman, *api;
+    struct api its, known;
+
+    if (call(engine, &request, request.path, &reply, err) < 0) {
+        advise(engine, err);
+        return error_prefix(err, "Docker");
+    }
+    podman = http_wanted(&reply.wanted, PODMAN);
+    api = http_wanted(&reply.wanted, API);
+    if (reply.status == 200 && podman[0] != '\0') {
+        engine->podman = true;
+        engine->local = is_local(unix_socket, NULL);
+        snprintf(engine->api, sizeof engine->api, "%s", PODMAN_API);
+        copy_printable(engine->version, sizeof engine->version, podman, strlen(podman));
+        return 0;
+    }
+    (void)parse_api(DOCKER_NEWEST_API, &known);
+    if (reply.status != 200 || parse_api(api, &its) < 0 || compare_api(its, known) > 0) {
+        return ask_version(engine, unix_socket, deadline_ms, err);
+    }
+    take_version(engine, http_wanted(&reply.wanted, SERVER));
+    engine->local = is_local(unix_socket, NULL);
+    return choose_api(engine, api, NULL, err);
 }
 
 int docker_engine_open(struct docker_engine **ret, uint64_t deadline_ms, struct error *err)
@@ -383,8 +404,7 @@ int docker_engine_open(struct docker_engine **ret, uint64_t deadline_ms, struct 
         return no_memory(err);
     }
     if (http_new(&engine->http, &server, err) < 0 ||
-        ask_podman(engine, unix_socket, deadline_ms, err) < 0 ||
-        (!engine->podman && ask_version(engine, unix_socket, deadline_ms, err) < 0)) {
+        ask(engine, unix_socket, deadline_ms, err) < 0) {
         return -1;
     }
     *ret = take_ptr(engine);

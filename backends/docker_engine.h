@@ -43,17 +43,17 @@ struct docker_request {
     int (*sink)(void *arg, const void *data, size_t length, struct error *err);
     bool (*cancelled)(void *arg); /* as in http_request, sink too */
     void *arg;
-    const char *want_header;    /* as in http_request */
+    const char *const *want_headers; /* as in http_request */
 };
 
 struct docker_reply {
     long status;
     json_t *json;      /* the body where it is JSON (an object or array), else NULL */
     struct buffer body; /* the raw body */
-    struct buffer header; /* as in http_answer */
+    struct buffer wanted; /* as in http_answer */
     char message[ERROR_MESSAGE_MAX]; /* the engine's own sentence of a status from 400 on, made printable; or "" */
 };
-#define DOCKER_REPLY_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .header = BUFFER_INIT(HTTP_MAX_HEADERS)}
+#define DOCKER_REPLY_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .wanted = BUFFER_INIT(HTTP_MAX_HEADERS)}
 void docker_reply_init(struct docker_reply *reply) __attribute__((nonnull));
 void docker_reply_release(struct docker_reply *reply) __attribute__((nonnull));
 #define cleanup_reply __attribute__((cleanup(docker_reply_release)))

@@ -223,10 +223,11 @@ int docker_archive_kind(struct docker_engine *engine, const char *id, const char
     __attribute__((nonnull, warn_unused_result));
 
 /* Puts in the hand's binary and a run directory of this owner: DIR/hand, DIR/run. DIR ("/" and one name of at most 32
- * bytes) is made, or is a volume. */
+ * bytes) is made, or is a volume. Where it is none, `more` (paths below "/"; may be NULL) goes along: each archive that
+ * is put in costs an engine a process of its own. */
 int docker_put_hand(struct docker_engine *engine, const char *id, const char *dir, uint32_t uid, uint32_t gid,
-                    bool is_volume, uint64_t deadline_ms, struct error *err)
-    __attribute__((nonnull, warn_unused_result));
+                    bool is_volume, const struct docker_entry *more, size_t more_count, uint64_t deadline_ms,
+                    struct error *err) __attribute__((nonnull(1, 2, 3, 10), warn_unused_result));
 
 /* ---- Users (docker_user.c) ---- */
 

@@ -82,8 +82,8 @@ static int find_missing(struct docker_engine *engine, const char *id, const char
     return look_at(engine, id, path, deadline_ms, missing, err);
 }
 
-static int put_workdir(struct docker_engine *engine, const char *id, const char *workdir, uint32_t uid,
-                       uint32_t gid, uint64_t deadline_ms, struct error *err)
+static int put_hand_and_workdir(struct docker_engine *engine, const char *id, const char *workdir, uint32_t uid,
+                                uint32_t gid, uint64_t deadline_ms, struct error *err)
 {
     struct missing missing = {.count = 0};
     struct docker_entry entries[MAX_PARTS];
@@ -93,8 +93,8 @@ static int put_workdir(struct docker_engine *engine, const char *id, const char 
         entries[i] = (struct docker_entry){
             .path = missing.paths[i], .directory = true, .mode = 0755, .uid = uid, .gid = gid};
     }
-    if (r == 0 && missing.count > 0) {
-        r = docker_archive_put(engine, id, "/", entries, missing.count, deadline_ms, err);
+    if (r == 0) {
+        r = docker_put_hand(engine, id, DOCKER_HAND_DIR, uid, gid, false, entries, missing.count, deadline_ms, err);
     }
     missing_release(&missing);
     return r;
@@ -119,12 +119,15 @@ int docker_prepare(struct docker_engine *engine, const char *id, const char *use
 {
     uint32_t uid = 0, gid = 0;
 
-    if (docker_user_resolve(engine, id, user, deadline_ms, &uid, &gid, err) < 0 ||
-        docker_put_hand(engine, id, DOCKER_HAND_DIR, uid, gid, read_only_root, deadline_ms, err) < 0) {
+    if (docker_user_resolve(engine, id, user, deadline_ms, &uid, &gid, err) < 0) {
         return -1;
     }
-    return read_only_root ? give_volumes(engine, id, workdir, uid, gid, deadline_ms, err)
-                          : put_workdir(engine, id, workdir, uid, gid, deadline_ms, err);
+    if (!read_only_root) {
+        return put_hand_and_workdir(engine, id, workdir, uid, gid, deadline_ms, err);
+    }
+    return docker_put_hand(engine, id, DOCKER_HAND_DIR, uid, gid, true, NULL, 0, deadline_ms, err) < 0
+               ? -1
+               : give_volumes(engine, id, workdir, uid, gid, deadline_ms, err);
 }
 
 /* ---- Start ---- */

@@ -98,14 +98,26 @@ void http_answer_init(struct http_answer *answer)
 {
     *answer = (struct http_answer){0};
     buffer_init(&answer->body, HTTP_DEFAULT_LIMIT);
-    buffer_init(&answer->header, HTTP_MAX_HEADERS);
+    buffer_init(&answer->wanted, HTTP_MAX_HEADERS);
 }
 
 void http_answer_release(struct http_answer *answer)
 {
     buffer_release(&answer->body);
-    buffer_release(&answer->header);
+    buffer_release(&answer->wanted);
     http_answer_init(answer);
+}
+
+const char *http_wanted(const struct buffer *wanted, unsigned i)
+{
+    const char *at = (const char *)wanted->data;
+    const char *end = at + wanted->length;
+
+    while (i > 0 && at < end) {
+        at += strlen(at) + 1;
+        i--;
+    }
+    return wanted->length > 0 && at < end ? at : "";
 }
 
 /* ---- One request ------------------------------------------------------------------------------ */
@@ -259,8 +271,6 @@ static int prepare(struct exchange *x, struct curl_slist **headers, struct error
 static int take_facts(struct exchange *x)
 {
     CURL *easy = x->session->easy;
-    const char *wanted = x->request->want_header;
-    struct curl_header *header;
     const char *type = NULL;
     curl_off_t after = 0;
 
@@ -271,8 +281,14 @@ static int take_facts(struct exchange *x)
         copy_printable(x->answer.content_type, sizeof x->answer.content_type, type, strlen(type));
     }
     x->answer.retry_after_ms = after > 0 ? (uint64_t)after * 1000 : 0;
-    if (wanted != NULL && curl_easy_header(easy, wanted, 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
-        return buffer_append_string(&x->answer.header, header->value);
+    for (const char *const *name = x->request->want_headers; name != NULL && *name != NULL; name++) {
+        struct curl_header *header;
+        bool there = curl_easy_header(easy, *name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+        const char *value = there ? header->value : "";
+
+        if (buffer_append(&x->answer.wanted, value, strlen(value) + 1) < 0) {
+            return -1;
+        }
     }
     return 0;
 }

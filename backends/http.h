@@ -55,19 +55,22 @@ struct http_request {
     /* May be NULL. Asked about every 200 ms while the exchange lasts; true ends it: ERROR_CANCELLED. */
     bool (*cancelled)(void *arg);
     void *arg;
-    const char *want_header;    /* the name of a header of the answer that is to be kept; may be NULL */
+    const char *const *want_headers; /* the NULL-terminated names of the answer's that are to be kept; may be NULL */
 };
 
 struct http_answer {
     long status;              /* 100..599 */
     struct buffer body;
     char content_type[128];   /* "" where there is none */
-    struct buffer header;     /* the value of the wanted one (buffer_text()); empty where there is none */
+    struct buffer wanted;     /* of the wanted ones the values in their order, each with a NUL behind it; "" for none */
     uint64_t retry_after_ms;  /* from Retry-After in seconds; 0 where there is none */
 };
-#define HTTP_ANSWER_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .header = BUFFER_INIT(HTTP_MAX_HEADERS)}
+#define HTTP_ANSWER_INIT {.body = BUFFER_INIT(HTTP_DEFAULT_LIMIT), .wanted = BUFFER_INIT(HTTP_MAX_HEADERS)}
 void http_answer_init(struct http_answer *answer) __attribute__((nonnull));
 void http_answer_release(struct http_answer *answer) __attribute__((nonnull));
+
+/* Value number `i` of those; "" where there is none. */
+const char *http_wanted(const struct buffer *wanted, unsigned i) __attribute__((nonnull));
 #define cleanup_http_answer __attribute__((cleanup(http_answer_release)))
 
 /* One request. Every status is an answer, 500 too. Errors are the transport's:

@@ -304,8 +304,6 @@ static int receive_refusal(struct http_stream *stream, const struct http_request
 {
     const char *type = http_head_field(&stream->head, "Content-Type");
     const char *after = http_head_field(&stream->head, "Retry-After");
-    const char *wanted =
-        request->want_header != NULL ? http_head_field(&stream->head, request->want_header) : NULL;
 
     http_answer_release(refused);
     refused->status = stream->head.status;
@@ -316,8 +314,13 @@ static int receive_refusal(struct http_stream *stream, const struct http_request
     if (after != NULL && strspn(after, "0123456789") == strlen(after) && strlen(after) < 10) {
         refused->retry_after_ms = strtoull(after, NULL, 10) * 1000;
     }
-    if (wanted != NULL && buffer_append_string(&refused->header, wanted) < 0) {
-        return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
+    for (const char *const *name = request->want_headers; name != NULL && *name != NULL; name++) {
+        const char *value = http_head_field(&stream->head, *name);
+
+        value = value != NULL ? value : "";
+        if (buffer_append(&refused->wanted, value, strlen(value) + 1) < 0) {
+            return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
+        }
     }
     return receive_body(stream, request, in, &refused->body, err);
 }

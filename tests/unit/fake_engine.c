@@ -123,7 +123,7 @@ static bool answer(struct fake_engine *fake, int fd, const struct fake_step *ste
     bool part = step->how == FAKE_TRUNCATE || step->how == FAKE_STALL;
     bool sent;
 
-    put(&out, "HTTP/1.1 %d Such\r\nServer: fake\r\n%s", status, headers);
+    put(&out, "HTTP/1.1 %d Such\r\nX-From: fake\r\n%s", status, headers);
     if (step->how == FAKE_CHUNKED) {
         put(&out, "Transfer-Encoding: chunked\r\n\r\n");
         put_chunks(&out, step->body, length);

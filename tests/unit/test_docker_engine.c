@@ -294,6 +294,39 @@ START_TEST(podman_is_known_by_its_ping_and_not_asked_for_its_version)
 }
 END_TEST
 
+START_TEST(docker_is_known_by_its_ping_and_asked_for_its_version_only_where_it_is_newer)
+{
+    static const struct {
+        const char *headers, *api, *version;
+        bool asked;
+    } rows[] = {
+        {"Api-Version: 1.41\r\nServer: Docker/20.10.24 (linux)\r\n", "1.41", "20.10.24", false},
+        {"api-version: 1.44\r\n", DOCKER_NEWEST_API, "?", false},
+        {"Api-Version: 1.99\r\nServer: Docker/99.0 (linux)\r\n", DOCKER_NEWEST_API, "99.0.1", true},
+        {"Api-Version: x\r\n", DOCKER_NEWEST_API, "99.0.1", true},
+    };
+    struct docker_engine *engine;
+    struct error err;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fake_engine *fake =
+            rows[i].asked ? versioned("{\"Version\":\"99.0.1\",\"ApiVersion\":\"1.99\"}") : fake_engine_start();
+        char host[128];
+
+        fake_engine_script(fake, &(struct fake_step){
+                                     .request = "GET /_ping", .headers = rows[i].headers, .body = "OK"});
+        snprintf(host, sizeof host, "unix://%s", fake_engine_socket(fake));
+        setenv("DOCKER_HOST", host, 1);
+        ck_assert_msg(docker_engine_open(&engine, clock_now_ms() + PATIENCE_MS, &err) == 0, "%s", err.message);
+        ck_assert(!docker_engine_is_podman(engine));
+        ck_assert_str_eq(docker_engine_api(engine), rows[i].api);
+        ck_assert_str_eq(docker_engine_version(engine), rows[i].version);
+        docker_engine_close(engine);
+        fake_engine_stop(fake);
+    }
+}
+END_TEST
+
 static const struct {
     const char *body;
     enum error_code code;
@@ -556,6 +589,7 @@ UNIT_SUITE(docker_engine)
     tcase_add_test(tcase, a_context_has_its_certificates);
     tcase_add_test(tcase, without_a_word_it_is_the_standard_socket);
     tcase_add_test(tcase, podman_is_known_by_its_ping_and_not_asked_for_its_version);
+    tcase_add_test(tcase, docker_is_known_by_its_ping_and_asked_for_its_version_only_where_it_is_newer);
     tcase_add_loop_test(tcase, the_newest_version_that_both_speak_is_spoken, 0,
                         sizeof versions / sizeof versions[0]);
     tcase_add_loop_test(tcase, a_version_that_cannot_be_spoken_is_told, 0,
