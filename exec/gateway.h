@@ -3,6 +3,8 @@
 #ifndef HANDSFS_EXEC_GATEWAY_H
 #define HANDSFS_EXEC_GATEWAY_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 #include <uv.h>
 
@@ -28,6 +30,7 @@ struct gateway_host {
     void (*provision)(void *ctx, gateway_reply reply, void *arg);
     void (*destroy)(void *ctx, gateway_reply reply, void *arg);
     struct exec_barrier barrier;
+    bool silent; /* what fails is told by its client alone: this process is that, too */
     void *ctx;
 };
 
@@ -36,6 +39,12 @@ struct gateway_host {
 int gateway_open(struct gateway **ret, uv_loop_t *loop, struct link *link, const char *socket_path,
                  const struct gateway_host *host, struct error *err)
     __attribute__((nonnull(1, 2, 3, 5, 6), warn_unused_result));
+
+/* Takes over a connected stream socket, such as an end of a socketpair(2), as one more connection; who is at
+ * its other end is not asked. ERROR_BAD_REQUEST where there are GATEWAY_MAX_CONNECTIONS; the descriptor is
+ * closed where this fails. */
+int gateway_serve(struct gateway *gateway, int fd, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
 
 /* Cancels what runs, removes the socket, frees; `closed` (may be NULL) as with link_close(). */
 void gateway_close(struct gateway *gateway, void (*closed)(void *arg), void *arg);

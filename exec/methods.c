@@ -67,7 +67,7 @@ void request_refuse(struct request *r, enum rpc_code code, const struct error *e
 
 void request_fail(struct request *r, const struct error *err)
 {
-    if (error_audience(err->code) == ERROR_FOR_OPERATOR) {
+    if (error_audience(err->code) == ERROR_FOR_OPERATOR && !r->gateway->host.silent) {
         const char *session = link_sandbox(r->gateway->link)->session;
 
         log_warning("%s: %s: %s: %s", session != NULL ? session : "?", r->method->name,

@@ -62,6 +62,15 @@ static void welcome(struct gateway *gateway, int fd)
     }
 }
 
+int gateway_serve(struct gateway *gateway, int fd, struct error *err)
+{
+    if (gateway->closing || gateway->counts.connections >= GATEWAY_MAX_CONNECTIONS) {
+        close(fd);
+        return error_set(err, ERROR_BAD_REQUEST, 0, "the gateway takes no more connections");
+    }
+    return connection_open(gateway, fd) < 0 ? error_set_errno(err, ENOMEM, "a connection") : 0;
+}
+
 static void pause_over(uv_timer_t *timer)
 {
     struct gateway *gateway = timer->data;

@@ -1,5 +1,5 @@
 /* exec: through the session's mount where there is one, so that command and mount see each other's changes;
- * else over a link of its own. Either way the outcome is an ExecResult, handsfs-exec(7). */
+ * else over a gateway of our own (session_client.h). The outcome is an ExecResult, handsfs-exec(7). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -10,18 +10,13 @@
 
 #include <jansson.h>
 
-#include "backends/execution.h"
-#include "backends/registry.h"
 #include "exec/base64.h"
-#include "exec/client.h"
 #include "exec/params.h"
-#include "exec/result.h"
-#include "exec/utf8.h"
-#include "mount/attached.h"
 #include "mount/quote.h"
+#include "mount/run_command.h"
+#include "mount/session_client.h"
 #include "mount/verbs.h"
 #include "sandbox/cleanup.h"
-#include "sandbox/log.h"
 
 #define INPUT_MAX                                                                                  \
     (8u << 20) /* standard input is held whole; as base64 it has to fit into a request's line */
@@ -62,7 +57,7 @@ static int read_job(const struct invocation *invocation, struct job *job, struct
     return job->has_input ? read_standard_input(&job->input, err) : 0;
 }
 
-/* ---- Through the mount ---------------------------------------------------------------------- */
+/* ---- The request ---------------------------------------------------------------------------- */
 
 static json_t *env_json(const struct env_list *env)
 {
@@ -100,130 +95,6 @@ static json_t *job_json(const struct job *job, const struct options *options)
         return NULL;
     }
     return params;
-}
-
-/* A signal that ends this process closes the connection, and that cancels the command. */
-static int run_through_mount(struct client *client, const struct job *job,
-                             const struct options *options, json_t **ret, struct error *err)
-{
-    json_t *params = job_json(job, options);
-    int r;
-
-    if (params == NULL) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "--cwd or a value of --env is not UTF-8");
-    }
-    r = client_call(client, "exec", params, 0, ret, err);
-    json_decref(params);
-    return r;
-}
-
-/* ---- Over a link of our own ----------------------------------------------------------------- */
-
-#define SIGNALS 3
-static const int ending_signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
-struct direct {
-    struct attached attached;
-    struct execution *execution; /* NULL once it is over */
-    uv_signal_t signals[SIGNALS];
-    int got_signal;
-    bool done;
-    bool failed;
-    json_t *result;
-    struct error error;
-};
-
-static void direct_done(void *arg, const struct error *err, struct execution_result *result)
-{
-    struct direct *direct = arg;
-
-    direct->execution = NULL;
-    direct->done = true;
-    if (err != NULL && !direct->failed) {
-        direct->failed = true;
-        direct->error = *err;
-    } else if (err == NULL) {
-        direct->result = exec_result_json(result);
-    }
-}
-
-static void direct_signalled(uv_signal_t *handle, int number)
-{
-    struct direct *direct = handle->data;
-
-    direct->got_signal = number;
-    if (direct->execution != NULL) {
-        execution_cancel(direct->execution);
-    }
-}
-
-/* Those that our caller chose to ignore, as nohup(1) does, stay ignored. */
-static void watch_signals(struct direct *direct)
-{
-    for (size_t i = 0; i < SIGNALS; i++) {
-        struct sigaction before;
-
-        uv_signal_init(&direct->attached.loop, &direct->signals[i]);
-        direct->signals[i].data = direct;
-        if (sigaction(ending_signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
-            uv_signal_start(&direct->signals[i], direct_signalled, ending_signals[i]);
-        }
-    }
-}
-
-static void start_directly(struct direct *direct, const struct job *job,
-                           const struct options *options)
-{
-    const struct execution_request request = {
-        .command = (const char *)job->command.data,
-        .command_length = job->command.length,
-        .cwd = options->cwd,
-        .env = (const char *const *)options->exec_env.entries,
-        .has_stdin = job->has_input,
-        .timeout_ms = options->timeout_ms,
-    };
-    struct error err = {0};
-
-    direct->execution = execution_start(direct->attached.link, &request, direct_done, direct);
-    if (job->has_input &&
-        execution_write(direct->execution, job->input.data, job->input.length, true, &err) < 0) {
-        execution_cancel(direct->execution);
-        direct->error = err;
-        direct->failed = true;
-    }
-}
-
-/* What a caller does that a signal ends. */
-static void die_of(int number)
-{
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-static int run_directly(const struct backend *backend, const char *session, const struct job *job,
-                        const struct options *options, json_t **ret, struct error *err)
-{
-    struct direct direct = {0};
-
-    if (attached_open(&direct.attached, backend, session, err) < 0) {
-        return -1;
-    }
-    watch_signals(&direct);
-    start_directly(&direct, job, options);
-    attached_run(&direct.attached, &direct.done);
-    for (size_t i = 0; i < SIGNALS; i++) {
-        uv_close((uv_handle_t *)&direct.signals[i], NULL);
-    }
-    attached_close(&direct.attached);
-    if (direct.got_signal != 0 && direct.failed) {
-        die_of(direct.got_signal);
-    }
-    if (direct.failed) {
-        *err = direct.error;
-        return -1;
-    }
-    *ret = direct.result;
-    return direct.result == NULL ? error_set(err, ERROR_NO_MEMORY, 0, "out of memory") : 0;
 }
 
 /* ---- The outcome ---------------------------------------------------------------------------- */
@@ -308,6 +179,13 @@ static int print_result(json_t *result, const struct options *options, struct er
     return r;
 }
 
+/* What a caller does that a signal ends. */
+static void die_of(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 static int exec_run(struct invocation *invocation, struct error *err)
 {
     const struct options *options = &invocation->options;
@@ -316,27 +194,31 @@ static int exec_run(struct invocation *invocation, struct error *err)
         .command = BUFFER_INIT(MAX_COMMAND_BYTES),
         .input = BUFFER_INIT(INPUT_MAX),
     };
-    cleanup_mount_entry struct mount_entry entry = {0};
-    const struct backend *backend = NULL;
-    struct client *client = NULL;
+    cleanup_session_client struct session_client *client = NULL;
     json_t *result = NULL;
+    json_t *params;
+    int ended_by = 0;
     int r;
 
     if (invocation->arguments.command_count == 0) {
         return error_set(err, ERROR_BAD_REQUEST, 0,
                          "no command: handsfs exec SESSION -- COMMAND...");
     }
-    if (read_job(invocation, &job, err) < 0 ||
-        verb_client(options, session, &client, &entry, err) < 0) {
+    if (read_job(invocation, &job, err) < 0) {
         return -1;
     }
-    if (client != NULL) {
-        r = run_through_mount(client, &job, options, &result, err);
-        client_close(client);
-    } else {
-        r = backend_find(options->backend, &backend, err) < 0
-                ? -1
-                : run_directly(backend, session, &job, options, &result, err);
+    params = job_json(&job, options);
+    if (params == NULL) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "--cwd or a value of --env is not UTF-8");
+    }
+    r = session_client_open(&client, options, session, err);
+    if (r == 0) {
+        r = run_command(session_client_get(client), params, &result, &ended_by, err);
+    }
+    json_decref(params);
+    if (r < 0 && ended_by != 0) {
+        session_client_close(take_ptr(client)); /* the command is dead inside before we are */
+        die_of(ended_by);
     }
     return r < 0 ? -1 : print_result(result, options, err);
 }
