@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,20 +36,6 @@ struct endpoint {
 static int no_memory(struct error *err)
 {
     return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
-}
-
-static char *printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *printed(const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vasprintf(&text, format, args);
-    va_end(args);
-    return n < 0 ? NULL : text;
 }
 
 static const char *setting(const char *name)

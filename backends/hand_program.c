@@ -12,8 +12,7 @@
 
 #define READ_BYTES (256u << 10)
 
-/* A file that may be executed, as an absolute path; NULL where it is none. */
-static char *executable(const char *path)
+char *program_at(const char *path)
 {
     char *real = realpath(path, NULL);
 
@@ -41,7 +40,7 @@ static char *hand_of_build_tree(void)
         return NULL;
     }
     *slash = '\0';
-    return snprintf(path, sizeof path, "%s/../hand/hand", exe) < PATH_MAX ? executable(path) : NULL;
+    return snprintf(path, sizeof path, "%s/../hand/hand", exe) < PATH_MAX ? program_at(path) : NULL;
 }
 
 int hand_program_find(char **ret, struct error *err)
@@ -50,7 +49,7 @@ int hand_program_find(char **ret, struct error *err)
     char *found;
 
     if (given != NULL && given[0] != '\0') {
-        found = executable(given);
+        found = program_at(given);
         if (found == NULL) {
             return error_set(err, ERROR_IO, errno, "HANDSFS_HAND names no program: %.200s", given);
         }
@@ -59,7 +58,7 @@ int hand_program_find(char **ret, struct error *err)
     }
     found = hand_of_build_tree();
     if (found == NULL) {
-        found = executable(HANDSFS_LIBEXECDIR "/hand");
+        found = program_at(HANDSFS_LIBEXECDIR "/hand");
     }
     if (found == NULL) {
         return error_set(err, ERROR_IO, ENOENT,

@@ -7,6 +7,9 @@
 
 #define HAND_PROGRAM_MAX (8u << 20) /* bytes; it is below 1 MiB, other builds may be larger */
 
+/* A file that may be executed, as an absolute path to be freed; NULL where it is none, with errno. */
+char *program_at(const char *path) __attribute__((nonnull, warn_unused_result));
+
 /* The absolute path of the hand ($HANDSFS_HAND, else beside this program in a build tree, else where it was
  * installed); to be freed. ERROR_IO. */
 int hand_program_find(char **ret, struct error *err) __attribute__((nonnull, warn_unused_result));

@@ -66,20 +66,6 @@ void http_origin_release(struct http_origin *origin)
     *origin = (struct http_origin){0};
 }
 
-static char *printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *printed(const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vasprintf(&text, format, args);
-    va_end(args);
-    return n < 0 ? NULL : text;
-}
-
 static int take_url(const struct http_server *server, CURLU *u, struct http_origin *ret)
 {
     char *scheme = NULL, *host = NULL, *port = NULL, *path = NULL;

@@ -10,22 +10,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "backends/hand_program.h"
 #include "sandbox/cleanup.h"
 #include "sandbox/clock.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
-
-/* A file that may be executed, as an absolute path; NULL where it is none. */
-static char *executable(const char *path)
-{
-    char *real = realpath(path, NULL);
-
-    if (real != NULL && access(real, X_OK) == 0) {
-        return real;
-    }
-    free(real);
-    return NULL;
-}
 
 static char *search_path(const char *name)
 {
@@ -37,7 +26,7 @@ static char *search_path(const char *name)
 
         if (path[0] == '/' &&
             snprintf(candidate, sizeof candidate, "%.*s/%s", (int)length, path, name) < PATH_MAX) {
-            char *found = executable(candidate);
+            char *found = program_at(candidate);
 
             if (found != NULL) {
                 return found;
@@ -54,7 +43,7 @@ int local_find_bwrap(char **ret, struct error *err)
     char *found;
 
     if (given != NULL && given[0] != '\0') {
-        found = executable(given);
+        found = program_at(given);
         if (found == NULL) {
             return error_set(err, ERROR_IO, errno, "HANDSFS_BWRAP names no program: %.200s", given);
         }

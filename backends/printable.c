@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The length of the character of UTF-8 that begins here, 0 where there is none that may be shown: control
@@ -67,4 +69,16 @@ size_t copy_printable(char *to, size_t size, const void *from, size_t length)
     }
     to[used] = '\0';
     return used;
+}
+
+char *printed(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vasprintf(&text, format, args);
+    va_end(args);
+    return n < 0 ? NULL : text;
 }

@@ -9,4 +9,7 @@
 size_t copy_printable(char *to, size_t size, const void *from, size_t length)
     __attribute__((nonnull(1)));
 
+/* A new string made as by printf(3), to be freed; NULL out of memory. */
+char *printed(const char *format, ...) __attribute__((format(printf, 1, 2), warn_unused_result));
+
 #endif
