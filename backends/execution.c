@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define NS_A_MS UINT64_C(1000000)
+#define DEFAULT_ROWS 24
+#define DEFAULT_COLUMNS 80
 #define MAX_TIMEOUT_MS (UINT64_C(10) * 366 * 24 * 3600 * 1000) /* ten years; more is this */
 
 static void timer_fired(uv_timer_t *timer);
@@ -59,6 +61,16 @@ static void drop_buffers(struct execution *x)
     x->in.head = 0;
 }
 
+/* What came and is not kept; from now on nobody takes any of it. */
+static void count_dropped(struct execution *x)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        x->result.dropped[i] += x->received[i] - x->result.out[i].length;
+        x->taken[i] = x->received[i];
+    }
+    x->link->credit_due = true;
+}
+
 /* The answer is decided: it is told from the loop. */
 static void decide(struct execution *x, enum error_code code, int os_errno, const char *message)
 {
@@ -70,6 +82,7 @@ static void decide(struct execution *x, enum error_code code, int os_errno, cons
     x->os_errno = os_errno;
     strncpy(x->message, message, sizeof x->message - 1);
     x->result.duration_ms = (uv_hrtime() - x->started_ns) / NS_A_MS;
+    count_dropped(x);
     if (x->in_list) {
         link->running--;
     }
@@ -98,11 +111,30 @@ static void answer(struct execution *x)
     maybe_close(x);
 }
 
+/* From the start each time: whoever is told may change the list. */
+static void tell_of_room(struct link *link)
+{
+    struct execution *x = TAILQ_FIRST(&link->executions);
+
+    while (x != NULL) {
+        if (!x->room_due) {
+            x = TAILQ_NEXT(x, listed);
+            continue;
+        }
+        x->room_due = false;
+        if (!x->over && x->room != NULL) {
+            x->room(x->arg);
+        }
+        x = TAILQ_FIRST(&link->executions);
+    }
+}
+
 void executions_answer(struct link *link)
 {
     struct execution_list due = TAILQ_HEAD_INITIALIZER(due);
     struct execution *x;
 
+    tell_of_room(link);
     TAILQ_CONCAT(&due, &link->execution_answers, answering);
     while ((x = TAILQ_FIRST(&due)) != NULL) {
         TAILQ_REMOVE(&due, x, answering);
@@ -291,6 +323,11 @@ static void init(struct execution *x, struct link *link, const struct execution_
     x->heard_ms = link_now(link);
     x->keep = request->keep != 0 ? request->keep : MAX_OUTPUT_BYTES;
     x->has_stdin = request->has_stdin;
+    x->output = request->output;
+    x->room = request->room;
+    x->terminal = request->terminal;
+    x->rows = request->rows != 0 ? request->rows : DEFAULT_ROWS;
+    x->columns = request->columns != 0 ? request->columns : DEFAULT_COLUMNS;
     x->result.exit_code = -1;
     buffer_init(&x->frame, WIRE_HEADER_BYTES + WIRE_MAX_EXEC_PAYLOAD);
     buffer_init(&x->in.bytes, 2 * (EXECUTION_MAX_QUEUED + EXECUTION_MAX_WINDOW));
@@ -341,7 +378,7 @@ int execution_write(struct execution *x, const void *data, size_t length, bool e
     if (!x->has_stdin || x->eof) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "the command's stdin is closed");
     }
-    waiting = fifo_length(&x->in) - (size_t)(x->in_sent - x->in_start);
+    waiting = execution_unread(x);
     if (length > EXECUTION_MAX_QUEUED - waiting) {
         return error_set(err, ERROR_TOO_LARGE, 0, "more than %u bytes wait to be read by the command",
                          EXECUTION_MAX_QUEUED);
@@ -352,6 +389,36 @@ int execution_write(struct execution *x, const void *data, size_t length, bool e
     x->eof = eof;
     execution_pump(x);
     return 0;
+}
+
+size_t execution_unread(const struct execution *x)
+{
+    return fifo_length(&x->in) - (size_t)(x->in_sent - x->in_start);
+}
+
+void execution_want_room(struct execution *x)
+{
+    x->room_wanted = true;
+}
+
+void execution_take(struct execution *x, unsigned stream, size_t length)
+{
+    if (!x->over) {
+        assert(length <= x->received[stream] - x->taken[stream]);
+        x->taken[stream] += length;
+        x->link->credit_due = true;
+    }
+}
+
+void execution_resize(struct execution *x, uint16_t rows, uint16_t columns)
+{
+    if (x->over || !x->terminal || rows == 0 || columns == 0) {
+        return;
+    }
+    x->rows = rows;
+    x->columns = columns;
+    x->resized = true;
+    execution_send_size(x);
 }
 
 void execution_signal(struct execution *x, int signal)

@@ -9,6 +9,13 @@
 
 struct execution;
 
+/* Bytes of stdout (0) or stderr (1), in order; borrowed. The command goes on while less than
+ * EXECUTION_WINDOW bytes of the stream were not taken with execution_take(). Not called after `done`. May not
+ * start or write to an execution. */
+#define EXECUTION_WINDOW (256u << 10)
+#define EXECUTION_MAX_UNTAKEN (EXECUTION_WINDOW + (1u << 20)) /* with what a pipe holds at the command's end */
+typedef void (*execution_output)(void *arg, unsigned stream, const void *data, size_t length);
+
 struct execution_request {
     const char *command; /* for /bin/bash -c, at most MAX_COMMAND_BYTES, no NUL inside */
     size_t command_length;
@@ -17,6 +24,10 @@ struct execution_request {
     bool has_stdin;        /* else /dev/null; bytes come with execution_write() */
     uint64_t timeout_ms;   /* 0: no deadline */
     uint64_t keep;         /* bytes of each stream to keep; 0: MAX_OUTPUT_BYTES */
+    bool terminal;         /* on a new terminal; all output is stdout's. Without stdin it is at its end at once */
+    uint16_t rows, columns; /* of that; 0: 24 and 80 */
+    execution_output output; /* is given all output as it comes, beyond `keep` too; NULL: nobody */
+    void (*room)(void *arg); /* execution_want_room() is fulfilled, from the loop; may be NULL */
 };
 
 struct execution_result {
@@ -46,6 +57,19 @@ struct execution *execution_start(struct link *link, const struct execution_requ
 #define EXECUTION_MAX_QUEUED (16u << 20)
 int execution_write(struct execution *execution, const void *data, size_t length, bool eof,
                     struct error *err) __attribute__((nonnull(1, 5), warn_unused_result));
+
+/* Of what `output` was given, so much more was dealt with. */
+void execution_take(struct execution *execution, unsigned stream, size_t length)
+    __attribute__((nonnull));
+
+/* Bytes of stdin that wait here, and the wish to be told (once) when they are less than EXECUTION_ROOM. */
+#define EXECUTION_ROOM (256u << 10)
+size_t execution_unread(const struct execution *execution) __attribute__((nonnull));
+void execution_want_room(struct execution *execution) __attribute__((nonnull));
+
+/* The size of its terminal; nothing where it has none or is over. */
+void execution_resize(struct execution *execution, uint16_t rows, uint16_t columns)
+    __attribute__((nonnull));
 
 /* Sends a signal to the command's process group. Silent where it is over already. */
 void execution_signal(struct execution *execution, int signal) __attribute__((nonnull));

@@ -39,7 +39,9 @@ struct execution {
     struct buffer frame; /* EXEC, until it has arrived */
     uint64_t keep;
     uint64_t received[2]; /* bytes of stdout and stderr */
-    uint64_t credited[2];
+    uint64_t taken[2];    /* of those, dealt with here: the hand may forget them, and more may come */
+    uint64_t credited[2]; /* ... that the hand was told of */
+    execution_output output; /* or NULL: all that comes is taken */
     struct execution_result result;
     enum error_code code; /* ERROR_NONE: the result is the answer */
     int os_errno;
@@ -54,6 +56,12 @@ struct execution {
     uint64_t in_want;   /* ... and behind what may be */
     uint64_t in_window; /* what the hand buffers: its first credit */
     uint64_t signals;   /* to be sent, one bit a number */
+    void (*room)(void *arg);
+    bool room_wanted;
+    bool room_due;      /* `room` is called in a while */
+    bool terminal;
+    bool resized;       /* to be sent */
+    uint16_t rows, columns;
 };
 
 /* ---- execution.c: decisions ---- */
@@ -74,6 +82,7 @@ void execution_tell(struct execution *x);
 void execution_send_kill(struct execution *x);
 void execution_send_forget(struct execution *x);
 void execution_send_signals(struct execution *x);
+void execution_send_size(struct execution *x);
 /* Sends stdin as far as credit and the stream's queue allow. */
 void execution_pump(struct execution *x);
 

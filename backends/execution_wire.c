@@ -26,7 +26,11 @@ static int put_exec(struct execution *x, const struct execution_request *request
         .command = {request->command, request->command_length},
         .cwd = {cwd, strlen(cwd)},
         .has_stdin = request->has_stdin,
-        .keep = x->keep,
+        .keep = x->output != NULL ? EXECUTION_WINDOW : x->keep,
+        .flow = x->output != NULL,
+        .terminal = x->terminal,
+        .rows = x->rows,
+        .columns = x->columns,
     };
     size_t frame = wire_begin_frame(&x->frame, WIRE_EXEC, x->id);
 
@@ -127,14 +131,34 @@ void execution_send_signals(struct execution *x)
     }
 }
 
+void execution_send_size(struct execution *x)
+{
+    struct buffer *out = link_out(x->link);
+    size_t frame;
+
+    if (out == NULL || !x->sent || !x->resized) {
+        return;
+    }
+    frame = wire_begin_frame(out, WIRE_EXEC_RESIZE, x->id);
+    if (frame == SIZE_MAX) {
+        return;
+    }
+    if (wire_put_u16(out, x->rows) < 0 || wire_put_u16(out, x->columns) < 0) {
+        out->length = frame;
+        return;
+    }
+    wire_end_frame(out, frame);
+    x->resized = false;
+}
+
 static void attach(struct execution *x, struct buffer *out)
 {
     if (put_numbers(out, WIRE_EXEC_ATTACH, x->id, x->received, 2) < 0) {
         return;
     }
     x->attached = true;
-    x->credited[0] = x->received[0];
-    x->credited[1] = x->received[1];
+    x->credited[0] = x->credited[1] = 0; /* what was said last may be lost */
+    x->link->credit_due = true;
     if (x->killed) {
         execution_send_kill(x);
     }
@@ -170,6 +194,7 @@ void execution_tell(struct execution *x)
         return;
     }
     execution_send_signals(x);
+    execution_send_size(x);
     execution_pump(x);
 }
 
@@ -209,6 +234,11 @@ void execution_pump(struct execution *x)
             return;
         }
     }
+    if (x->room_wanted && execution_unread(x) < EXECUTION_ROOM) {
+        x->room_wanted = false;
+        x->room_due = true;
+        link_defer(x->link);
+    }
     if (x->eof && !x->eof_sent && x->in_sent == end &&
         wire_put_empty(out, WIRE_EXEC_EOF, x->id) == 0) {
         x->eof_sent = true;
@@ -232,12 +262,12 @@ static int put_credit(struct execution *x, struct buffer *out, unsigned i)
         return -1;
     }
     if (wire_put_u8(out, (uint8_t)(i == 0 ? WIRE_STDOUT : WIRE_STDERR)) < 0 ||
-        wire_put_u64(out, x->received[i]) < 0) {
+        wire_put_u64(out, x->taken[i]) < 0) {
         out->length = frame;
         return -1;
     }
     wire_end_frame(out, frame);
-    x->credited[i] = x->received[i];
+    x->credited[i] = x->taken[i];
     return 0;
 }
 
@@ -252,7 +282,7 @@ void executions_credit(struct link *link)
     }
     TAILQ_FOREACH(x, &link->executions, listed) {
         for (unsigned i = 0; i < 2; i++) {
-            if (x->received[i] != x->credited[i] && put_credit(x, out, i) < 0) {
+            if (x->taken[i] != x->credited[i] && put_credit(x, out, i) < 0) {
                 link->credit_due = true;
                 return;
             }
@@ -318,6 +348,29 @@ static int take_failed(struct execution *x, struct wire_reader *r)
     return 0;
 }
 
+/* How many bytes more may come of a stream. */
+static uint64_t output_room(const struct execution *x, unsigned i)
+{
+    return x->output != NULL ? EXECUTION_MAX_UNTAKEN - (x->received[i] - x->taken[i])
+                             : x->keep - x->received[i];
+}
+
+/* Keeps what is within the cap and hands on what is asked for. */
+static void give_output(struct execution *x, unsigned i, const uint8_t *data, size_t length)
+{
+    struct buffer *kept = &x->result.out[i];
+    uint64_t room = x->keep - kept->length;
+
+    if (buffer_append(kept, data, length < room ? length : (size_t)room) < 0) {
+        execution_send_kill(x);
+        execution_fail(x, ERROR_NO_MEMORY, 0, "out of memory for the command's output");
+    } else if (x->output != NULL) {
+        x->output(x->arg, i, data, length);
+    } else {
+        x->taken[i] = x->received[i];
+    }
+}
+
 static int take_output(struct execution *x, struct wire_reader *r)
 {
     unsigned stream = wire_get_u8(r);
@@ -327,15 +380,16 @@ static int take_output(struct execution *x, struct wire_reader *r)
     unsigned i = stream == WIRE_STDOUT ? 0 : 1;
 
     if (wire_end(r) < 0 || (stream != WIRE_STDOUT && stream != WIRE_STDERR) || length == 0 ||
-        offset != x->received[i] || length > x->keep - x->received[i]) {
+        offset != x->received[i] || length > output_room(x, i)) {
         return -1;
     }
     mark_started(x);
     x->received[i] += length;
     x->link->credit_due = true;
-    if (!x->over && buffer_append(&x->result.out[i], data, length) < 0) {
-        execution_send_kill(x);
-        execution_fail(x, ERROR_NO_MEMORY, 0, "out of memory for the command's output");
+    if (x->over) {
+        x->taken[i] = x->received[i];
+    } else {
+        give_output(x, i, data, length);
     }
     return 0;
 }

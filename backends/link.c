@@ -284,6 +284,9 @@ static void flush(uv_prepare_t *prepare)
     struct link *link = prepare->data;
 
     if (link->stream != NULL) {
+        if (link->credit_due) {
+            executions_credit(link);
+        }
         stream_flush(link->stream);
     }
 }

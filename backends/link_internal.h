@@ -26,6 +26,7 @@
 #include "backends/link.h"
 #include "hand/files.h"
 #include "sandbox/buffer.h"
+#include "sandbox/fifo.h"
 
 #define LINK_MAX_WORKS 64             /* calls that the thread pool holds at once; the rest waits here */
 #define LINK_MAX_UNSENT (64u << 20)   /* bytes that wait for the stream to take them */
@@ -33,44 +34,13 @@
 #define LINK_READ_BYTES (256u << 10)  /* one read from the stream */
 #define LINK_READS_A_TURN 4           /* then others on the loop have theirs */
 #define LINK_LAST_READS 64            /* from a stream that is broken */
-#define LINK_KEEP_BYTES (512u << 10)  /* a buffer that is empty keeps no more memory than this */
+#define LINK_KEEP_BYTES FIFO_KEEP_BYTES /* a buffer that is empty keeps no more memory than this */
 #define LINK_PING_MS 1000             /* while calls are in flight, or the hand is silent */
 #define LINK_EXECUTION_PING_MS 5000   /* while nothing but commands run */
 #define LINK_BACKOFF_MIN_MS 50
 #define LINK_BACKOFF_MAX_MS 1000
 #define LINK_IDLE_ATTEMPTS 5          /* to connect anew while nobody waits for it */
 #define LINK_STABLE_MS 2000           /* a stream that lived this long is connected anew at once */
-
-/* Bytes that are taken off at the front in pieces: appended to `bytes`, those before `head` are gone. */
-struct fifo {
-    struct buffer bytes;
-    size_t head;
-};
-
-static inline const uint8_t *fifo_data(const struct fifo *f)
-{
-    return f->bytes.data + f->head;
-}
-
-static inline size_t fifo_length(const struct fifo *f)
-{
-    return f->bytes.length - f->head;
-}
-
-static inline void fifo_consume(struct fifo *f, size_t length)
-{
-    f->head += length;
-    if (f->head == f->bytes.length) {
-        f->head = 0;
-        buffer_clear(&f->bytes);
-        if (f->bytes.capacity > LINK_KEEP_BYTES) {
-            buffer_release(&f->bytes);
-        }
-    } else if (f->head > LINK_KEEP_BYTES && f->head > f->bytes.length / 2) {
-        buffer_consume(&f->bytes, f->head);
-        f->head = 0;
-    }
-}
 
 /* ---- One sandbox ------------------------------------------------------------------------------ */
 

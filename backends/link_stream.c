@@ -178,9 +178,6 @@ static void read_some(struct stream *stream)
     if (stream->closed) {
         return;
     }
-    if (link->credit_due) {
-        executions_credit(link);
-    }
     place_run(link); /* a sign of life */
 }
 

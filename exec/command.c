@@ -1,17 +1,25 @@
-/* One exec: behind the mount's barrier, run, behind the barrier again, answered. And the same without a
- * socket, for the mount's control file. */
+/* One exec: behind the mount's barrier, run, behind the barrier again, answered. */
+#include "exec/command.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #include "exec/result.h"
-#include "exec/server.h"
 #include "sandbox/cleanup.h"
 
-/* ---- The method ---- */
+/* ---- Its end ---- */
+
+static void command_free(struct command *c)
+{
+    command_stream_close(c);
+    exec_request_release(&c->exec);
+    free(c);
+}
 
 static void exec_end(struct request *r)
 {
     r->gateway->counts.executions--;
+    command_free(r->command);
+    r->command = NULL;
     if (r->failed) {
         request_fail(r, &r->error);
     } else {
@@ -22,9 +30,10 @@ static void exec_end(struct request *r)
 static void exec_done(void *arg, const struct error *err, struct execution_result *result)
 {
     struct request *r = arg;
+    struct command *c = r->command;
 
-    r->execution = NULL;
-    r->over = true;
+    c->execution = NULL;
+    c->over = true;
     if (err != NULL && !r->failed) {
         r->failed = true;
         r->error = *err;
@@ -32,194 +41,156 @@ static void exec_done(void *arg, const struct error *err, struct execution_resul
         r->failed = false;
         r->result = exec_result_json(result);
     }
+    command_stream_flush(c);
+    command_starve(c);
     /* Also a command that was killed, or that nobody waits for any more, may have changed files. */
     request_step(r, r->gateway->host.barrier.after, exec_end);
 }
 
+/* ---- Its start ---- */
+
+static void exec_room(void *arg)
+{
+    struct request *r = arg;
+
+    command_feed(r->command);
+}
+
+static void launch(struct request *r, struct command *c)
+{
+    const struct params_bytes *input = &c->exec.input;
+
+    c->exec.run.output = c->streams ? command_output : NULL;
+    c->exec.run.room = exec_room;
+    c->execution = execution_start(r->gateway->link, &c->exec.run, exec_done, r);
+    if (input->given && execution_write(c->execution, input->data, input->length, !c->has_input,
+                                        &r->error) < 0) {
+        r->failed = true;
+        execution_cancel(c->execution);
+    }
+    for (int signal = 1; signal <= 64; signal++) {
+        if ((c->early_signals >> (signal - 1) & 1) != 0) {
+            execution_signal(c->execution, signal);
+        }
+    }
+}
+
 static void exec_launch(struct request *r)
 {
-    const struct params_bytes *input = &r->exec.input;
+    struct command *c = r->command;
 
     if (r->cancelled) {
         r->failed = true;
         error_set(&r->error, ERROR_CANCELLED, 0, "cancelled");
-        exec_request_release(&r->exec);
+        c->over = true;
+        command_starve(c);
         exec_end(r);
         return;
     }
-    r->execution = execution_start(r->gateway->link, &r->exec.run, exec_done, r);
-    if (input->given &&
-        execution_write(r->execution, input->data, input->length, true, &r->error) < 0) {
-        r->failed = true;
-        execution_cancel(r->execution);
-    }
-    exec_request_release(&r->exec);
+    launch(r, c);
+    exec_request_release(&c->exec);
     json_decref(r->params);
     r->params = NULL;
+    command_feed(c);
+}
+
+static struct command *command_new(struct request *r)
+{
+    struct command *c = calloc(1, sizeof *c);
+
+    if (c == NULL) {
+        return NULL;
+    }
+    c->request = r;
+    TAILQ_INIT(&c->writes);
+    buffer_init(&c->exec.input.decoded, 0);
+    return c;
+}
+
+/* NULL where `exec` cannot be run; then the request is answered. */
+static struct command *admit(struct request *r)
+{
+    struct command *c = command_new(r);
+    struct error err;
+
+    if (c == NULL) {
+        error_set(&err, ERROR_NO_MEMORY, 0, "out of memory");
+        request_fail(r, &err);
+        return NULL;
+    }
+    if (exec_request_parse(r->params, &c->exec, &err) < 0) {
+        command_free(c);
+        request_refuse(r, RPC_INVALID_PARAMS, &err);
+        return NULL;
+    }
+    if (c->exec.has_input && (r->connection == NULL || r->id == NULL)) {
+        command_free(c);
+        error_set(&err, ERROR_BAD_REQUEST, 0, "\"input\" needs a request with an id, on a socket");
+        request_refuse(r, RPC_INVALID_PARAMS, &err);
+        return NULL;
+    }
+    if (r->gateway->counts.executions >= GATEWAY_MAX_EXECUTIONS) {
+        command_free(c);
+        request_over_limit(r, "executions", GATEWAY_MAX_EXECUTIONS, "too many commands are running");
+        return NULL;
+    }
+    return c;
 }
 
 static void exec_run(struct request *r)
 {
     struct gateway *gateway = r->gateway;
-    struct error err;
+    struct command *c = admit(r);
 
-    if (exec_request_parse(r->params, &r->exec, &err) < 0) {
-        request_refuse(r, RPC_INVALID_PARAMS, &err);
+    if (c == NULL) {
         return;
     }
-    if (gateway->counts.executions >= GATEWAY_MAX_EXECUTIONS) {
-        exec_request_release(&r->exec);
-        request_over_limit(r, "executions", GATEWAY_MAX_EXECUTIONS, "too many commands are running");
-        return;
+    c->has_input = c->exec.has_input;
+    c->has_terminal = c->exec.run.terminal;
+    if (c->exec.stream && r->connection != NULL && r->id != NULL) {
+        command_stream_open(c);
     }
+    r->command = c;
     gateway->counts.executions++;
     request_step(r, gateway->host.barrier.before, exec_launch);
 }
 
 static bool exec_cancel(struct request *r)
 {
-    if (r->over) {
+    if (r->command == NULL || r->command->over) {
         return false;
     }
-    if (r->execution != NULL) {
-        execution_cancel(r->execution);
+    if (r->command->execution != NULL) {
+        execution_cancel(r->command->execution);
     } /* else exec_launch() sees it */
     return true;
+}
+
+/* ---- By name ---- */
+
+int command_named(const struct request *r, struct command **ret, struct error *err)
+{
+    const json_t *id = json_object_get(r->params, "id");
+    struct request *other;
+
+    *ret = NULL;
+    if (!json_is_string(id) && !json_is_number(id)) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "\"id\" is neither string nor number");
+    }
+    TAILQ_FOREACH(other, &r->gateway->requests, in_flight)
+    {
+        if (other->connection == r->connection && other->command != NULL && !other->command->over &&
+            json_equal(other->id, id)) {
+            *ret = other->command;
+            return 0;
+        }
+    }
+    return 0;
 }
 
 const struct method method_exec = {
     .name = "exec",
     .run = exec_run,
     .cancel = exec_cancel,
+    .by_client = true,
 };
-
-/* ---- Without a socket ---- */
-
-struct gateway_exec {
-    TAILQ_ENTRY(gateway_exec) next; /* in gateway->not_begun */
-    struct gateway *gateway;
-    struct request *request; /* NULL until it begins */
-    gateway_exec_done done;
-    void *arg;
-    size_t length;
-    char text[]; /* what was asked for, until it begins */
-};
-
-/* When nothing can be made any more. */
-static const char no_memory[] =
-    "{\"error\":\"out_of_memory\",\"errno\":\"ENOMEM\",\"message\":\"out of memory\"}\n";
-
-/* The answer as a line of text, without JSON-RPC around it. */
-void gateway_exec_answer(struct gateway_exec *exec, json_t *result, json_t *error)
-{
-    cleanup_buffer struct buffer line = BUFFER_INIT(GATEWAY_MAX_UNSENT);
-    json_t *data = json_object_get(error, "data");
-
-    if (error != NULL) {
-        json_decref(result);
-        json_object_set(data, "message", json_object_get(error, "message"));
-        result = json_incref(data);
-        json_decref(error);
-    }
-    if (result != NULL && rpc_write(&line, result) == 0) {
-        exec->done(exec->arg, (const char *)line.data, line.length);
-    } else {
-        exec->done(exec->arg, no_memory, sizeof no_memory - 1);
-    }
-    json_decref(result);
-    free(exec);
-}
-
-static void refuse(struct gateway_exec *exec, const struct error *err)
-{
-    gateway_discharge(exec->gateway, exec->length <= GATEWAY_MAX_LINE ? exec->length : 0);
-    gateway_exec_answer(exec, NULL, rpc_error(RPC_SANDBOX_ERROR, err));
-}
-
-static void begin(struct gateway_exec *exec)
-{
-    struct gateway *gateway = exec->gateway;
-    json_t *params;
-    struct error err;
-
-    if (gateway->closing) {
-        error_set(&err, ERROR_CANCELLED, 0, "cancelled");
-        refuse(exec, &err);
-        return;
-    }
-    if (exec->length > GATEWAY_MAX_LINE) {
-        error_set(&err, ERROR_TOO_LARGE, 0, "the request is longer than %d bytes", GATEWAY_MAX_LINE);
-        refuse(exec, &err);
-        return;
-    }
-    params = exec_request_from_text(exec->text, exec->length, &err);
-    if (params == NULL) {
-        refuse(exec, &err);
-        return;
-    }
-    exec->request = request_new(gateway, NULL, params, exec->length);
-    if (exec->request == NULL) {
-        json_decref(params);
-        error_set(&err, ERROR_NO_MEMORY, 0, "out of memory");
-        refuse(exec, &err);
-        return;
-    }
-    exec->request->control = exec;
-    exec->request->method = &method_exec;
-    exec_run(exec->request);
-}
-
-void gateway_exec_begin_all(struct gateway *gateway)
-{
-    struct gateway_exec *exec;
-
-    while ((exec = TAILQ_FIRST(&gateway->not_begun)) != NULL) {
-        TAILQ_REMOVE(&gateway->not_begun, exec, next);
-        begin(exec);
-    }
-}
-
-static void begin_all(uv_idle_t *idle)
-{
-    uv_idle_stop(idle);
-    gateway_exec_begin_all(idle->data);
-}
-
-/* Only queues it, so that `done` comes from the loop. */
-struct gateway_exec *gateway_exec_start(struct gateway *gateway, const char *request, size_t length,
-                                        gateway_exec_done done, void *arg)
-{
-    size_t kept = length <= GATEWAY_MAX_LINE ? length : 0;
-    struct gateway_exec *exec;
-
-    if (gateway->closing || !gateway_charge(gateway, kept, false)) {
-        done(arg, no_memory, sizeof no_memory - 1);
-        return NULL;
-    }
-    exec = malloc(sizeof *exec + kept);
-    if (exec == NULL) {
-        gateway_discharge(gateway, kept);
-        done(arg, no_memory, sizeof no_memory - 1);
-        return NULL;
-    }
-    *exec = (struct gateway_exec){.gateway = gateway, .done = done, .arg = arg, .length = length};
-    if (kept > 0) {
-        memcpy(exec->text, request, kept);
-    }
-    gateway->counts.requests++;
-    TAILQ_INSERT_TAIL(&gateway->not_begun, exec, next);
-    uv_idle_start(&gateway->begin, begin_all);
-    return exec;
-}
-
-void gateway_exec_cancel(struct gateway_exec *exec)
-{
-    if (exec->request != NULL) {
-        exec->request->control = NULL;
-        request_cancel(exec->request);
-    } else {
-        TAILQ_REMOVE(&exec->gateway->not_begun, exec, next);
-        gateway_discharge(exec->gateway, exec->length <= GATEWAY_MAX_LINE ? exec->length : 0);
-    }
-    free(exec);
-}

@@ -174,6 +174,11 @@ void connection_send(struct connection *c, json_t *message)
     watch(c);
 }
 
+size_t connection_unsent(const struct connection *c)
+{
+    return c->unsent;
+}
+
 void connection_request_ended(struct connection *c)
 {
     c->pending--;
@@ -453,6 +458,9 @@ static void connection_polled(uv_poll_t *poll, int status, int events)
     }
     if ((events & UV_WRITABLE) != 0) {
         send_replies(c);
+        if (!c->closing) {
+            connection_stream(c->gateway, c);
+        }
         close_if_done(c);
     }
     if ((events & UV_READABLE) != 0 && !c->closing) {

@@ -148,8 +148,7 @@ static void run_cancel(struct request *r)
     }
     TAILQ_FOREACH(other, &r->gateway->requests, in_flight)
     {
-        if (other->connection == r->connection &&
-            (other->method == &method_exec || other->method == &method_tools_call) &&
+        if (other->connection == r->connection && other->method->by_client &&
             json_equal(other->id, id) && request_cancel(other)) {
             cancelled = true;
         }
@@ -234,8 +233,9 @@ static const struct method method_provision = {.name = "provision", .run = run_p
 static const struct method method_destroy = {.name = "destroy", .run = run_destroy};
 
 static const struct method *const methods[] = {
-    &method_exec,   &method_cancel,    &method_read_file, &method_write_file, &method_tools_list,
-    &method_status, &method_provision, &method_destroy,   &method_tools_call,
+    &method_exec,       &method_cancel,     &method_write,     &method_signal,
+    &method_resize,     &method_read_file,  &method_write_file, &method_status,
+    &method_provision,  &method_destroy,    &method_tools_list, &method_tools_call,
 };
 
 const struct method *method_find(const struct gateway *gateway, const char *name)

@@ -14,8 +14,10 @@
 #include "exec/rpc.h"
 
 struct connection;
+struct command;
 struct request;
 struct tool_call;
+TAILQ_HEAD(request_queue, request);
 
 /* How requests of a method are carried out. */
 struct method {
@@ -25,11 +27,12 @@ struct method {
     /* May be NULL. Is expected to make the answer come soon, never to answer from inside. False where it
      * is too late for that. */
     bool (*cancel)(struct request *request);
+    bool by_client; /* exec.cancel may name a request of it */
 };
 
 struct request {
     TAILQ_ENTRY(request) in_flight;
-    TAILQ_ENTRY(request) turn;       /* in gateway->waiting */
+    TAILQ_ENTRY(request) turn;       /* in gateway->waiting, or a command's writes */
     struct gateway *gateway;
     const struct method *method;
     struct connection *connection;   /* where the answer goes, or */
@@ -41,16 +44,19 @@ struct request {
     void (*next)(struct request *request); /* behind the barrier */
 
     /* The method's own. */
-    struct exec_request exec;
-    struct execution *execution; /* while it runs */
-    struct tool_call *tool;      /* of tools.call, while it runs */
-    bool over;                   /* ran; its end only waits for the barrier */
+    struct command *command;   /* of exec */
+    struct params_bytes bytes; /* of exec.write */
+    bool eof;                  /* of exec.write */
+    struct tool_call *tool;    /* of tools.call, while it runs */
     json_t *result;              /* what will be answered: this, or with `failed` the error */
     bool failed;
     struct error error;
 };
 
 extern const struct method method_exec;       /* command.c */
+extern const struct method method_write;      /* steer.c */
+extern const struct method method_signal;     /* steer.c */
+extern const struct method method_resize;     /* steer.c */
 extern const struct method method_read_file;  /* files.c */
 extern const struct method method_write_file; /* files.c */
 extern const struct method method_tools_list; /* tool_methods.c */
@@ -81,7 +87,7 @@ void request_step(struct request *request,
                   void (*barrier)(void *ctx, void (*then)(void *arg), void *arg),
                   void (*next)(struct request *request));
 
-/* Gives the control file its answer (command.c). Both are stolen. */
+/* Gives the control file its answer (control.c). Both are stolen. */
 void gateway_exec_answer(struct gateway_exec *exec, json_t *result, json_t *error);
 
 #endif

@@ -68,6 +68,17 @@ int params_number(const json_t *params, const char *name, uint64_t max, uint64_t
     return 0;
 }
 
+int params_boolean(const json_t *params, const char *name, bool *ret, struct error *err)
+{
+    const json_t *value = value_of(params, name);
+
+    if (value != NULL && !json_is_boolean(value)) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "\"%s\" is neither true nor false", name);
+    }
+    *ret = json_is_true(value);
+    return 0;
+}
+
 int params_bytes(const json_t *params, const char *name, struct params_bytes *ret, struct error *err)
 {
     char in_base64[64];

@@ -25,6 +25,10 @@ int params_text(const json_t *params, const char *name, const char **ret, size_t
 int params_number(const json_t *params, const char *name, uint64_t max, uint64_t *ret, struct error *err)
     __attribute__((nonnull(2, 4, 5), warn_unused_result));
 
+/* *ret is false where it is not given. */
+int params_boolean(const json_t *params, const char *name, bool *ret, struct error *err)
+    __attribute__((nonnull(2, 3, 4), warn_unused_result));
+
 /* Bytes: text under `name` or base64 under `name`_base64, not both. */
 struct params_bytes {
     bool given;

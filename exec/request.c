@@ -7,7 +7,8 @@
 #include "sandbox/cleanup.h"
 
 static const char *const known[] = {"command", "stdin",      "stdin_base64", "cwd",
-                                    "env",     "timeout_ms", NULL};
+                                    "env",     "timeout_ms", "stream",       "input",
+                                    "pty",     "detach",     NULL};
 
 /* One NAME=VALUE. */
 static int add_variable(struct env_list *env, const char *name, const json_t *value, struct error *err)
@@ -58,6 +59,44 @@ static int parse_env(const json_t *params, struct env_list *env, struct error *e
     return 0;
 }
 
+/* true, false, or an object with the terminal's size and kind. */
+static int parse_pty(const json_t *params, struct exec_request *r, struct error *err)
+{
+    static const char *const known_of_pty[] = {"rows", "cols", "term", NULL};
+    const json_t *pty = json_object_get(params, "pty");
+    uint64_t rows = 0;
+    uint64_t columns = 0;
+    const char *term;
+    size_t length;
+
+    if (!json_is_object(pty)) {
+        return params_boolean(params, "pty", &r->run.terminal, err);
+    }
+    if (params_check(pty, known_of_pty, err) < 0 ||
+        params_number(pty, "rows", EXEC_MAX_ROWS, &rows, err) < 0 ||
+        params_number(pty, "cols", EXEC_MAX_ROWS, &columns, err) < 0 ||
+        params_text(pty, "term", &term, &length, err) < 0) {
+        return error_prefix(err, "\"pty\"");
+    }
+    r->run.terminal = true;
+    r->run.rows = (uint16_t)rows;
+    r->run.columns = (uint16_t)columns;
+    return term == NULL ? 0 : add_variable(&r->env, "TERM", json_object_get(pty, "term"), err);
+}
+
+static int parse_how(const json_t *params, struct exec_request *r, struct error *err)
+{
+    if (params_boolean(params, "stream", &r->stream, err) < 0 ||
+        params_boolean(params, "input", &r->has_input, err) < 0 ||
+        params_boolean(params, "detach", &r->detach, err) < 0 || parse_pty(params, r, err) < 0) {
+        return -1;
+    }
+    if (r->stream && r->detach) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "\"stream\" and \"detach\" are both given");
+    }
+    return 0;
+}
+
 static int parse_fields(const json_t *params, struct exec_request *r, struct error *err)
 {
     size_t cwd_length;
@@ -66,7 +105,8 @@ static int parse_fields(const json_t *params, struct exec_request *r, struct err
         params_text(params, "command", &r->run.command, &r->run.command_length, err) < 0 ||
         params_text(params, "cwd", &r->run.cwd, &cwd_length, err) < 0 ||
         params_number(params, "timeout_ms", EXEC_MAX_TIMEOUT_MS, &r->run.timeout_ms, err) < 0 ||
-        params_bytes(params, "stdin", &r->input, err) < 0 || parse_env(params, &r->env, err) < 0) {
+        params_bytes(params, "stdin", &r->input, err) < 0 || parse_env(params, &r->env, err) < 0 ||
+        parse_how(params, r, err) < 0) {
         return -1;
     }
     if (r->run.command == NULL) {
@@ -87,7 +127,7 @@ int exec_request_parse(const json_t *params, struct exec_request *ret, struct er
         return -1;
     }
     ret->run.env = (const char *const *)ret->env.entries;
-    ret->run.has_stdin = ret->input.given;
+    ret->run.has_stdin = ret->input.given || ret->has_input;
     return 0;
 }
 

@@ -7,12 +7,16 @@
 #include "backends/execution.h"
 #include "exec/params.h"
 
+#define EXEC_MAX_ROWS 65535 /* and columns */
 #define EXEC_MAX_TIMEOUT_MS (UINT64_C(3660) * 24 * 3600 * 1000) /* ten years and some */
 
 struct exec_request {
     struct execution_request run; /* points into what follows and into the parameters */
     struct env_list env;
     struct params_bytes input;
+    bool stream;    /* output as notifications */
+    bool has_input; /* stdin stays open for exec.write */
+    bool detach;    /* answered at once, with a job */
 };
 
 /* ERROR_BAD_REQUEST for what is no ExecRequest. On success `ret` is to be released, and `params` to be

@@ -140,6 +140,7 @@ int gateway_open(struct gateway **ret, uv_loop_t *loop, struct link *link, const
     TAILQ_INIT(&gateway->requests);
     TAILQ_INIT(&gateway->waiting);
     TAILQ_INIT(&gateway->not_begun);
+    TAILQ_INIT(&gateway->streams);
     if (socket_path != NULL && socket_file_create(&gateway->socket, socket_path, err) < 0) {
         return -1;
     }

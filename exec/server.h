@@ -1,4 +1,4 @@
-/* The gateway's inside: what server.c, connection.c, methods.c, command.c and files.c share. */
+/* The gateway's inside: what its source files share. */
 #ifndef HANDSFS_EXEC_SERVER_H
 #define HANDSFS_EXEC_SERVER_H
 
@@ -13,7 +13,7 @@
 #define FILE_CALLS_AT_ONCE 16               /* of read_file and write_file, 4 MiB each; others wait */
 
 LIST_HEAD(connection_list, connection);
-TAILQ_HEAD(request_queue, request);
+TAILQ_HEAD(command_list, command);
 TAILQ_HEAD(gateway_exec_queue, gateway_exec);
 
 struct gateway {
@@ -30,6 +30,7 @@ struct gateway {
     struct request_queue requests;      /* in flight */
     struct request_queue waiting;       /* of them: file calls whose turn has not come */
     struct gateway_exec_queue not_begun;
+    struct command_list streams;        /* those whose output goes to their clients as it comes */
     unsigned file_calls;                /* running now */
     unsigned tool_calls;                /* the same of tools.call */
     struct gateway_counts counts;
@@ -50,7 +51,7 @@ void gateway_discharge(struct gateway *gateway, size_t bytes);
 /* A handle, a request or a gateway_exec ended: frees the gateway if it was closed and this was the last. */
 void gateway_ended(struct gateway *gateway);
 
-/* Of the control file (command.c): begins those that have not, or refuses them while closing. */
+/* Of the control file (control.c): begins those that have not, or refuses them while closing. */
 void gateway_exec_begin_all(struct gateway *gateway);
 
 /* ---- Connections (connection.c) ---- */
@@ -62,6 +63,12 @@ int connection_open(struct gateway *gateway, int fd);
 
 /* Sends a reply, which is stolen; NULL (out of memory) hangs up. */
 void connection_send(struct connection *connection, json_t *message);
+
+/* Bytes that it has not taken yet. */
+size_t connection_unsent(const struct connection *connection);
+
+/* Sends what waits for it of its commands' output, while it has room (stream.c). */
+void connection_stream(struct gateway *gateway, struct connection *connection);
 
 /* One of its requests was answered; nothing of that is sent here. */
 void connection_request_ended(struct connection *connection);

@@ -101,4 +101,5 @@ const struct method method_tools_call = {
     .name = "tools.call",
     .run = run_tool,
     .cancel = cancel_tool,
+    .by_client = true,
 };

@@ -19,6 +19,9 @@ static void execution_free(struct execution *e)
     }
     input_close(e);
     buffer_release(&e->input.queue);
+    if (e->terminal >= 0) {
+        close(e->terminal);
+    }
     loop_remove(set->loop, &e->report);
     strays_disown(set, e);
     if (e->supervisor != NULL) {
@@ -71,8 +74,22 @@ struct execution *execution_find(const struct execution_owner *owner, uint64_t i
 
 void execution_signal(struct execution *e, uint32_t signal)
 {
-    if (e->state == EXECUTION_RUNNING && !e->ended && signal >= 1 && signal <= 64) {
+    if (signal < 1 || signal > 64) {
+        return;
+    }
+    if (e->state == EXECUTION_STARTING) {
+        e->early_signals |= UINT64_C(1) << (signal - 1);
+    } else if (e->state == EXECUTION_RUNNING && !e->ended) {
         kill(-e->command, (int)signal);
+    }
+}
+
+static void send_early_signals(struct execution *e)
+{
+    for (uint32_t signal = 1; signal <= 64; signal++) {
+        if ((e->early_signals >> (signal - 1) & 1) != 0) {
+            execution_signal(e, signal);
+        }
     }
 }
 
@@ -107,6 +124,10 @@ static void take_status(struct execution *e, int status, uint64_t cpu_us, uint64
 /* The command has ended and nothing is in the way of saying so. */
 static void settle(struct execution *e, bool others)
 {
+    if (e->terminal >= 0) {
+        close(e->terminal);
+        e->terminal = -1;
+    }
     for (unsigned i = 0; i < 2; i++) {
         struct stream *s = &e->streams[i];
 
@@ -128,6 +149,7 @@ static void take_report(struct execution *e, const struct report *report)
     case REPORT_STARTED:
         e->state = EXECUTION_RUNNING;
         e->command = report->pid;
+        send_early_signals(e);
         break;
     case REPORT_FAILED:
         take_failure(e, report);
@@ -188,11 +210,16 @@ static struct execution *execution_new(struct executions *set, uint64_t id,
     e->report.fd = -1;
     list_init(&e->by_owner);
     list_init(&e->by_set);
+    e->terminal = -1;
     for (unsigned i = 0; i < 2; i++) {
-        e->streams[i].execution = e;
-        e->streams[i].source.fd = -1;
-        e->streams[i].keep = request->keep;
-        buffer_init(&e->streams[i].kept, (size_t)request->keep);
+        struct stream *s = &e->streams[i];
+
+        s->execution = e;
+        s->source.fd = s->held = -1;
+        s->keep = request->keep;
+        s->flow = request->flow;
+        /* With flow, bytes that were taken may lie before those that were not. */
+        buffer_init(&s->kept, (size_t)request->keep * (s->flow ? 2 : 1) + (s->flow ? WIRE_MAX_REST : 0));
     }
     e->input.source.fd = -1;
     buffer_init(&e->input.queue, 2 * EXEC_INPUT_WINDOW);

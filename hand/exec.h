@@ -21,6 +21,7 @@
 
 #define EXEC_MAX_RUNNING 256              /* executions that the host has not forgotten */
 #define EXEC_MAX_KEEP (4u << 20)          /* bytes of one stream */
+#define EXEC_MAX_TERMINAL_REST (64u << 10) /* of a terminal, after the command's end: its buffers hold less */
 #define EXEC_MAX_DRAINS 1024              /* pipes that only processes in the background still hold */
 #define EXEC_INPUT_WINDOW (1u << 20)      /* bytes of stdin that may wait here */
 #define EXEC_CHUNK_BYTES 65536            /* in one OUTPUT frame, or read at once */
@@ -28,6 +29,7 @@
 #define EXEC_KILL_TELL_MS 2000            /* a tree that has not died by then is reported as left */
 #define EXEC_KILL_GIVE_UP_MS 120000       /* and killed on until then */
 #define EXEC_PROGRAM "/bin/bash"
+#define EXEC_TERM "xterm" /* of a terminal, unless its environment says otherwise */
 
 struct executions;
 
@@ -47,6 +49,9 @@ struct stream {
     uint64_t base;      /* the offset of its first byte */
     uint64_t sent;      /* the offset up to which frames were made */
     uint64_t keep;
+    bool flow;          /* `keep` counts from `credit` on, and past it nothing is read */
+    uint64_t credit;    /* the offset up to which the host has taken it */
+    int held;           /* the descriptor while it is not read, else -1 */
     uint64_t total;     /* bytes that came */
 };
 
@@ -58,6 +63,8 @@ struct input {
     uint64_t done;     /* offset up to which all was written or dropped */
     uint64_t told;     /* the credit that the host was told of */
     bool eof;
+    bool eof_typed;    /* a terminal was given its character for that */
+    uint8_t last;      /* byte that was written */
 };
 
 struct execution {
@@ -69,9 +76,12 @@ struct execution {
     struct supervisor *supervisor; /* NULL once it is dead */
     bool orphaned;                 /* the supervisor died before its children */
     pid_t command;
+    uint64_t early_signals; /* that came before it was started, one bit a number */
     struct source report;
     struct stream streams[2];
     bool has_stdin;
+    bool is_terminal;
+    int terminal; /* the command's side of its terminal, held open until its end, so that it never hangs up; or -1 */
     struct input input;
     bool ended;   /* the status of the command is known */
     bool settled; /* and what it has left behind: `exit` is complete */
@@ -105,6 +115,8 @@ struct executions {
     struct loop *loop;
     const char *workdir;
     int proc_fd, workdir_fd, null_fd;
+    int ptmx_fd;               /* O_PATH, where terminals come from; -1: from nowhere */
+    int ptmx_errno;            /* why */
     mode_t umask;              /* of the commands */
     struct rlimit descriptors; /* theirs too */
     struct list all;           /* in the order of their start */
@@ -165,12 +177,30 @@ void stream_close(struct stream *stream) __attribute__((nonnull));
 /* The offset behind the last byte that is kept. */
 uint64_t stream_end(const struct stream *stream) __attribute__((nonnull));
 
+/* The host has taken all up to `total`. */
+void stream_credit(struct stream *stream, uint64_t total) __attribute__((nonnull));
+
 int input_open(struct execution *e, int fd) __attribute__((nonnull, warn_unused_result));
 void input_close(struct execution *e) __attribute__((nonnull));
 /* -1 where the bytes leave a gap or are beyond the credit: the host is at fault. */
 int execution_input(struct execution *e, uint64_t offset, const uint8_t *data, size_t length)
     __attribute__((nonnull, warn_unused_result));
 void execution_eof(struct execution *e) __attribute__((nonnull));
+
+/* ---- Terminals (terminal.c) ---- */
+
+/* Finds where terminals come from, before anything runs here that could put something else there. */
+void terminals_find(struct executions *set) __attribute__((nonnull));
+
+/* A new one: *ret_ours is non-blocking, *ret_theirs for the command. Neither becomes ours to control. */
+int terminal_open(struct executions *set, uint16_t rows, uint16_t columns, int *ret_ours,
+                  int *ret_theirs, struct error *err) __attribute__((nonnull, warn_unused_result));
+
+/* What to type for an end of input; 0 where nothing means that. `last` is the byte typed before. */
+size_t terminal_eof(int fd, uint8_t last, uint8_t ret[2]) __attribute__((nonnull));
+
+/* Nothing where it has none. */
+void execution_resize(struct execution *e, uint16_t rows, uint16_t columns) __attribute__((nonnull));
 
 /* ---- The start (exec_launch.c) ---- */
 

@@ -69,19 +69,23 @@ static void env_set(char **env, size_t *count, char *entry)
 }
 
 /* The hand's own environment and on top of it the request's; free() the array only. */
-static char **env_new(const struct additions *additions)
+static char **env_new(const struct additions *additions, bool with_terminal)
 {
+    static char term[] = "TERM=" EXEC_TERM;
     size_t count = 0;
     char **env;
 
     while (environ[count] != NULL) {
         count++;
     }
-    env = calloc(count + additions->count + 1, sizeof *env);
+    env = calloc(count + additions->count + 2, sizeof *env);
     if (env == NULL) {
         return NULL;
     }
     memcpy(env, environ, count * sizeof *env);
+    if (with_terminal && (getenv("TERM") == NULL || strcmp(getenv("TERM"), "dumb") == 0)) {
+        env_set(env, &count, term);
+    }
     for (size_t i = 0; i < additions->count; i++) {
         env_set(env, &count, additions->strings[i]);
     }
@@ -138,13 +142,13 @@ static void pipes_close(struct pipes *p)
 
 #define cleanup_pipes __attribute__((cleanup(pipes_close)))
 
-static int pipes_open(struct pipes *p, bool with_input)
+static int pipes_open(struct pipes *p, const struct wire_exec *request)
 {
     for (unsigned i = 0; i < PIPES; i++) {
         int ends[2];
         unsigned ours = i == PIPE_IN; /* the end that we have: [1] is for writing */
 
-        if (i == PIPE_IN && !with_input) {
+        if (i != PIPE_REPORT && (request->terminal || (i == PIPE_IN && !request->has_stdin))) {
             continue;
         }
         if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -159,10 +163,34 @@ static int pipes_open(struct pipes *p, bool with_input)
     return 0;
 }
 
+/* In place of the pipes for stdin, stdout and stderr. */
+static int terminal_watch(struct pipes *p, struct execution *e, const struct wire_exec *request,
+                          struct error *err)
+{
+    int ours = -1;
+    int input;
+
+    if (terminal_open(e->set, request->rows, request->columns, &ours, &p->theirs[PIPE_IN], err) < 0) {
+        return -1;
+    }
+    p->ours[PIPE_OUT] = ours;
+    e->is_terminal = true;
+    e->terminal = fcntl(p->theirs[PIPE_IN], F_DUPFD_CLOEXEC, 3);
+    input = fcntl(ours, F_DUPFD_CLOEXEC, 3);
+    p->ours[PIPE_IN] = input;
+    if (e->terminal < 0 || input < 0) {
+        return error_set_errno(err, errno, "the command's terminal");
+    }
+    return 0;
+}
+
 /* `ready` of the report's source is set by who reads it. */
 static int pipes_watch(struct pipes *p, struct execution *e)
 {
     for (unsigned i = 0; i < 2; i++) {
+        if (p->ours[PIPE_OUT + i] < 0) {
+            continue; /* a terminal has but one */
+        }
         if (stream_open(e, i, p->ours[PIPE_OUT + i]) < 0) {
             return -1;
         }
@@ -190,8 +218,9 @@ static pid_t start_with(struct execution *e, struct pipes *pipes, char *text, in
     char *argv[] = {program, name, text, NULL};
     struct launch launch = {
         .in = pipes->theirs[PIPE_IN] >= 0 ? pipes->theirs[PIPE_IN] : e->set->null_fd,
-        .out = pipes->theirs[PIPE_OUT],
-        .err = pipes->theirs[PIPE_ERR],
+        .out = pipes->theirs[e->is_terminal ? PIPE_IN : PIPE_OUT],
+        .err = pipes->theirs[e->is_terminal ? PIPE_IN : PIPE_ERR],
+        .terminal = e->is_terminal,
         .report = pipes->theirs[PIPE_REPORT],
         .workdir = e->set->workdir_fd,
         .text = text_fd,
@@ -220,11 +249,17 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
     if (text == NULL) {
         return error_set_errno(err, errno, "the command's text");
     }
-    if (additions_copy(&additions, request) < 0 || (env = env_new(&additions)) == NULL) {
+    if (additions_copy(&additions, request) < 0 || (env = env_new(&additions, request->terminal)) == NULL) {
         return error_set_errno(err, ENOMEM, "the command's environment");
     }
-    if (pipes_open(&pipes, request->has_stdin) < 0 || pipes_watch(&pipes, e) < 0) {
+    if (request->terminal && terminal_watch(&pipes, e, request, err) < 0) {
+        return -1;
+    }
+    if (pipes_open(&pipes, request) < 0 || pipes_watch(&pipes, e) < 0) {
         return error_set_errno(err, errno, "the command's pipes");
+    }
+    if (e->is_terminal && !request->has_stdin) {
+        execution_eof(e);
     }
     pid = start_with(e, &pipes, text, text_fd, env);
     return pid < 0 ? error_set_errno(err, errno, "cannot start a command") : pid;

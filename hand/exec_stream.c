@@ -15,11 +15,19 @@ uint64_t stream_end(const struct stream *stream)
     return stream->base + stream->kept.length;
 }
 
+/* How many bytes more may be kept. */
+static uint64_t stream_room(const struct stream *stream)
+{
+    uint64_t until = stream->keep + (stream->flow ? stream->credit : 0);
+
+    return until > stream_end(stream) ? until - stream_end(stream) : 0;
+}
+
 /* Reads at most `max` bytes once. As read(2). */
 static ssize_t stream_read(struct stream *stream, size_t max)
 {
     struct executions *set = stream->execution->set;
-    uint64_t room = stream->keep - stream_end(stream);
+    uint64_t room = stream_room(stream);
     size_t want = max < EXEC_CHUNK_BYTES ? max : EXEC_CHUNK_BYTES;
     uint8_t *to = NULL;
     ssize_t n;
@@ -28,7 +36,8 @@ static ssize_t stream_read(struct stream *stream, size_t max)
         want = want < room ? want : (size_t)room;
         to = buffer_reserve(&stream->kept, want);
         if (to == NULL) {
-            stream->keep = stream_end(stream); /* out of memory: from here on it is dropped */
+            stream->flow = false; /* out of memory: from here on it is dropped */
+            stream->keep = stream_end(stream);
         }
     }
     n = read(stream->source.fd, to != NULL ? to : set->scratch, want);
@@ -41,12 +50,48 @@ static ssize_t stream_read(struct stream *stream, size_t max)
     return n;
 }
 
+/* Leaves what comes in the pipe. It is out of the loop, which would tell of a hang-up again and again. */
+static void stream_hold(struct stream *stream)
+{
+    if (stream->source.fd >= 0) {
+        stream->held = loop_release(stream->execution->set->loop, &stream->source);
+    }
+}
+
+static void stream_ready(struct source *source, uint32_t events);
+
+static void stream_go_on(struct stream *stream)
+{
+    int fd = stream->held;
+
+    stream->held = -1;
+    if (fd >= 0 &&
+        loop_add(stream->execution->set->loop, &stream->source, fd, EPOLLIN, stream_ready) < 0) {
+        close(fd);
+    }
+}
+
+void stream_credit(struct stream *stream, uint64_t total)
+{
+    if (total > stream->credit) {
+        stream->credit = total;
+    }
+    if (stream->held >= 0 && stream_room(stream) >= stream->keep / 4) {
+        stream_go_on(stream);
+    }
+}
+
 static void stream_ready(struct source *source, uint32_t events)
 {
     struct stream *stream = container_of(source, struct stream, source);
-    ssize_t n = stream_read(stream, EXEC_CHUNK_BYTES);
+    ssize_t n;
 
     (void)events;
+    if (stream->flow && stream_room(stream) == 0) {
+        stream_hold(stream);
+        return;
+    }
+    n = stream_read(stream, EXEC_CHUNK_BYTES);
     if (n > 0) {
         execution_changed(stream->execution);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -62,6 +107,10 @@ int stream_open(struct execution *e, unsigned index, int fd)
 void stream_close(struct stream *stream)
 {
     loop_remove(stream->execution->set->loop, &stream->source);
+    if (stream->held >= 0) {
+        close(stream->held);
+        stream->held = -1;
+    }
 }
 
 /* ---- Left-over pipes --------------------------------------------------------------------------- */
@@ -108,14 +157,31 @@ static void drain_open(struct executions *set, int fd)
     }
 }
 
+/* How many bytes are there at this moment. Of a terminal not all of them are counted: it is read until
+ * there are no more, but not for ever. */
+static int bytes_waiting(const struct stream *stream)
+{
+    int waiting = 0;
+
+    if (stream->source.fd < 0) {
+        return 0;
+    }
+    if (stream->execution->is_terminal) {
+        return EXEC_MAX_TERMINAL_REST;
+    }
+    return ioctl(stream->source.fd, FIONREAD, &waiting) < 0 ? 0 : waiting;
+}
+
 void stream_finish(struct stream *stream)
 {
     struct executions *set = stream->execution->set;
-    int waiting = 0;
+    int waiting;
     ssize_t n = 1;
 
-    if (stream->source.fd < 0 || ioctl(stream->source.fd, FIONREAD, &waiting) < 0) {
-        waiting = 0;
+    stream_go_on(stream);
+    waiting = bytes_waiting(stream);
+    if (stream->flow) {
+        stream->keep += waiting < (int)WIRE_MAX_REST ? (unsigned)waiting : WIRE_MAX_REST;
     }
     while (waiting > 0 && (n = stream_read(stream, (size_t)waiting)) > 0) {
         waiting -= (int)n;
@@ -138,13 +204,35 @@ void input_close(struct execution *e)
     in->done = in->received;
 }
 
+/* A terminal does not end: who reads from it is told by a character. */
+static void type_eof(struct execution *e)
+{
+    struct input *in = &e->input;
+    uint8_t typed[2];
+    size_t length = terminal_eof(in->source.fd, in->last, typed);
+
+    in->eof_typed = true;
+    in->done -= length; /* they are no bytes of the host's */
+    if (buffer_append(&in->queue, typed, length) < 0) {
+        in->done += length;
+    }
+}
+
 /* Writes what the pipe takes. */
 static void input_pump(struct execution *e)
 {
     struct input *in = &e->input;
 
-    while (in->at < in->queue.length) {
-        ssize_t n = write(in->source.fd, in->queue.data + in->at, in->queue.length - in->at);
+    for (;;) {
+        ssize_t n;
+
+        if (in->at == in->queue.length && in->eof && e->is_terminal && !in->eof_typed) {
+            type_eof(e);
+        }
+        if (in->at == in->queue.length) {
+            break;
+        }
+        n = write(in->source.fd, in->queue.data + in->at, in->queue.length - in->at);
 
         if (n < 0 && errno == EAGAIN) {
             loop_want(e->set->loop, &in->source, EPOLLOUT);
@@ -156,6 +244,7 @@ static void input_pump(struct execution *e)
         }
         if (n > 0) {
             in->at += (size_t)n;
+            in->last = in->queue.data[in->at - 1];
             in->done += (uint64_t)n;
         }
     }
@@ -177,7 +266,7 @@ static void input_ready(struct source *source, uint32_t events)
 {
     struct execution *e = container_of(source, struct execution, input.source);
 
-    if ((events & EPOLLERR) != 0) {
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
         input_close(e);
     } else {
         input_pump(e);

@@ -122,6 +122,7 @@ int execution_credit(struct execution *e, unsigned stream, uint64_t total)
     if (total > s->sent) {
         return -1;
     }
+    stream_credit(s, total);
     /* Not for a few bytes: what stays behind is moved. */
     if (total > s->base && (total - s->base >= s->kept.length / 2)) {
         buffer_consume(&s->kept, (size_t)(total - s->base));

@@ -155,6 +155,20 @@ static int send_signal(struct execution *e, struct wire_reader *r)
     return 0;
 }
 
+static int resize(struct execution *e, struct wire_reader *r)
+{
+    uint16_t rows = wire_get_u16(r);
+    uint16_t columns = wire_get_u16(r);
+
+    if (wire_end(r) < 0) {
+        return -1;
+    }
+    if (e != NULL) {
+        execution_resize(e, rows, columns);
+    }
+    return 0;
+}
+
 /* What has no payload. */
 static int command(void (*act)(struct execution *e), struct execution *e, const struct wire_reader *r)
 {
@@ -188,6 +202,8 @@ static int about_execution(struct connection *c, const struct wire_header *heade
         return credit(e, r);
     case WIRE_EXEC_ATTACH:
         return attach(c, e, header->id, r);
+    case WIRE_EXEC_RESIZE:
+        return resize(e, r);
     case WIRE_EXEC_FORGET:
         return command(execution_forget, e, r);
     default:

@@ -232,6 +232,7 @@ static int open_places(struct server *server, const char *workdir, struct error 
     if (access(workdir, F_OK) < 0 && make_directories(workdir, err) < 0) {
         return -1;
     }
+    terminals_find(set);
     set->workdir_fd = open_or_say(workdir, O_PATH | O_DIRECTORY, err);
     return set->workdir_fd < 0 ? -1 : 0;
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -111,6 +112,9 @@ static uint32_t become(const struct launch *l)
 
     setsid();
     umask(l->umask);
+    if (l->terminal && ioctl(l->in, TIOCSCTTY, 0) < 0) {
+        return -1;
+    }
     if (setrlimit(RLIMIT_NOFILE, &l->descriptors) < 0) {
         return LAUNCH_SETUP;
     }

@@ -40,6 +40,7 @@ struct launch {
     int report;
     int workdir;
     int text;         /* becomes COMMAND_TEXT_FD; -1: none */
+    int terminal;     /* 1: `in` is a terminal that is to control it */
     const char *cwd;  /* from the workdir; NULL: the workdir itself */
     char *const *argv; /* argv[0] is the program's path */
     char *const *env;

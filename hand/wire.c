@@ -7,7 +7,7 @@
 
 static bool type_is_known(unsigned type)
 {
-    return (type >= WIRE_HELLO && type <= WIRE_EXEC_FORGET) ||
+    return (type >= WIRE_HELLO && type <= WIRE_EXEC_RESIZE) ||
            (type >= WIRE_WELCOME && type <= WIRE_EXEC_EXIT);
 }
 
@@ -655,7 +655,9 @@ int wire_put_exec(struct buffer *out, const struct wire_exec *e)
     return put_text(out, &e->command) < 0 || put_text(out, &e->cwd) < 0 ||
                    wire_put_u32(out, e->env_count) < 0 ||
                    wire_put_bytes(out, e->env, e->env_length) < 0 ||
-                   wire_put_u8(out, e->has_stdin) < 0 || wire_put_u64(out, e->keep) < 0
+                   wire_put_u8(out, e->has_stdin) < 0 || wire_put_u64(out, e->keep) < 0 ||
+                   wire_put_u8(out, e->flow) < 0 || wire_put_u8(out, e->terminal) < 0 ||
+                   wire_put_u16(out, e->rows) < 0 || wire_put_u16(out, e->columns) < 0
                ? -1
                : 0;
 }
@@ -687,6 +689,10 @@ int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
     ret->env = wire_get_bytes(&r, WIRE_MAX_EXEC_PAYLOAD, &ret->env_length);
     ret->has_stdin = wire_get_u8(&r) != 0;
     ret->keep = wire_get_u64(&r);
+    ret->flow = wire_get_u8(&r) != 0;
+    ret->terminal = wire_get_u8(&r) != 0;
+    ret->rows = wire_get_u16(&r);
+    ret->columns = wire_get_u16(&r);
     if (ret->env_count > WIRE_MAX_EXEC_ENV || !env_is_good(ret->env, ret->env_length, ret->env_count) ||
         memchr(ret->command.data, '\0', ret->command.length) != NULL ||
         memchr(ret->cwd.data, '\0', ret->cwd.length) != NULL) {

@@ -23,7 +23,7 @@
 #include "sandbox/error.h"
 
 #define WIRE_MAGIC UINT32_C(0x31444e48) /* "HND1" */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_HEADER_BYTES 16
 #define WIRE_MAX_DATA (1u << 20)    /* file data in one frame; larger transfers are several calls */
 #define WIRE_MAX_COMMAND (8u << 20) /* EXEC is the one frame that may be larger than the rest */
@@ -44,9 +44,10 @@ enum wire_type {
     WIRE_EXEC_EOF,     /* no more stdin */
     WIRE_EXEC_SIGNAL,  /* u32 signal number, to the command's process group */
     WIRE_EXEC_KILL,    /* kill the whole tree; EXIT follows */
-    WIRE_EXEC_CREDIT,  /* u8 stream, u64 total bytes received so far */
+    WIRE_EXEC_CREDIT,  /* u8 stream, u64 total bytes received so far; with `flow` taken so far */
     WIRE_EXEC_ATTACH,  /* u64 stdout, u64 stderr: bytes received so far; after a reconnect */
     WIRE_EXEC_FORGET,  /* EXIT was received (or nobody cares): drop the record */
+    WIRE_EXEC_RESIZE,  /* u16 rows, u16 columns: of its terminal, where it has one */
     /* hand to host */
     WIRE_WELCOME = 65,
     WIRE_REFUSE,       /* u16 code, string: the reason; the connection ends */
@@ -294,6 +295,7 @@ int wire_get_entry(struct wire_reader *r, struct wire_entry *ret)
 /* ---- Execution ------------------------------------------------------------------------------ */
 
 #define WIRE_MAX_EXEC_ENV 1024
+#define WIRE_MAX_REST (1u << 20) /* of a stream with `flow`, over `keep`: what is in the pipe at the end */
 
 struct wire_exec {
     struct wire_text command; /* text for /bin/bash -c; may not hold NUL */
@@ -303,6 +305,9 @@ struct wire_exec {
     size_t env_length;
     bool has_stdin; /* else /dev/null */
     uint64_t keep;  /* bytes of each stream to deliver; the rest is drained and counted */
+    bool flow;      /* all is delivered, and no more than `keep` bytes without CREDIT: the command waits */
+    bool terminal;  /* stdin, stdout and stderr are a new terminal's, which controls it; all comes as stdout */
+    uint16_t rows, columns; /* of that */
 };
 
 int wire_put_exec(struct buffer *out, const struct wire_exec *exec) __attribute__((warn_unused_result));

@@ -80,6 +80,11 @@ struct execution {
     struct buffer env;
     struct buffer input;
     bool cancelled;
+    bool held_input; /* "reader" has not been told to go on */
+    bool wants_room;
+    size_t given, taken; /* of what is produced */
+    execution_output output;
+    void (*room)(void *arg);
     execution_done done;
     void *arg;
 };
@@ -182,6 +187,9 @@ static void execution_ends(uv_timer_t *timer)
     } else {
         failed = false;
         play_output(e, &result);
+        for (unsigned i = 0; e->output != NULL && i < 2; i++) {
+            e->output(e->arg, i, result.out[i].data, result.out[i].length);
+        }
         play_end(e, &result);
     }
     e->done(e->arg, failed ? &err : NULL, failed ? NULL : &result);
@@ -198,6 +206,8 @@ struct execution *execution_start(struct link *link, const struct execution_requ
     e->link = link;
     e->command = strndup(request->command, request->command_length);
     e->cwd = strdup(request->cwd != NULL ? request->cwd : "");
+    e->output = request->output;
+    e->room = request->room;
     e->done = done;
     e->arg = arg;
     buffer_init(&e->input, EXECUTION_MAX_QUEUED);
@@ -227,8 +237,29 @@ int execution_write(struct execution *e, const void *data, size_t length, bool e
 
 void execution_signal(struct execution *e, int signal)
 {
-    (void)e;
-    (void)signal;
+    e->link->counts.signalled |= UINT64_C(1) << (signal - 1);
+}
+
+void execution_take(struct execution *e, unsigned stream, size_t length)
+{
+    (void)stream;
+    e->taken += length;
+}
+
+size_t execution_unread(const struct execution *e)
+{
+    return e->held_input ? e->input.length : 0;
+}
+
+void execution_want_room(struct execution *e)
+{
+    e->wants_room = true;
+}
+
+void execution_resize(struct execution *e, uint16_t rows, uint16_t columns)
+{
+    e->link->counts.rows = rows;
+    e->link->counts.columns = columns;
 }
 
 void execution_cancel(struct execution *e)

@@ -27,6 +27,8 @@ struct fake_link_counts {
     unsigned started;
     unsigned cancelled;
     unsigned running;
+    uint64_t signalled; /* one bit a number */
+    uint16_t rows, columns;
     unsigned file_calls;      /* now */
     unsigned file_calls_most; /* at any time */
 };

@@ -207,7 +207,7 @@ END_TEST
 START_TEST(wrong_parameters_and_unknown_methods_have_their_codes)
 {
     expect_code("exec", "{}", -32602);
-    expect_code("exec", "{\"command\":\"a\",\"stream\":true}", -32602);
+    expect_code("exec", "{\"command\":\"a\",\"verbose\":true}", -32602);
     expect_code("exec", "{\"command\":\"a\",\"timeout_ms\":-5}", -32602);
     expect_code("exec.cancel", "{}", -32602);
     expect_code("read_file", "{}", -32602);

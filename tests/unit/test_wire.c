@@ -97,7 +97,7 @@ START_TEST(a_header_of_no_frame_is_refused)
 {
     ck_assert_int_eq(decode_header(0, WIRE_CALL, 0), 0);
     ck_assert_int_eq(decode_header(0, 0, 0), -1);
-    ck_assert_int_eq(decode_header(0, WIRE_EXEC_FORGET + 1, 0), -1);
+    ck_assert_int_eq(decode_header(0, WIRE_EXEC_RESIZE + 1, 0), -1);
     ck_assert_int_eq(decode_header(0, WIRE_WELCOME - 1, 0), -1);
     ck_assert_int_eq(decode_header(0, WIRE_EXEC_EXIT + 1, 0), -1);
     ck_assert_int_eq(decode_header(0, WIRE_CALL + 256, 0), -1);
