@@ -123,7 +123,7 @@ static struct command *admit(struct request *r)
         request_refuse(r, RPC_INVALID_PARAMS, &err);
         return NULL;
     }
-    if (c->exec.has_input && (r->connection == NULL || r->id == NULL)) {
+    if (c->exec.has_input && !c->exec.detach && (r->connection == NULL || r->id == NULL)) {
         command_free(c);
         error_set(&err, ERROR_BAD_REQUEST, 0, "\"input\" needs a request with an id, on a socket");
         request_refuse(r, RPC_INVALID_PARAMS, &err);
@@ -132,6 +132,11 @@ static struct command *admit(struct request *r)
     if (r->gateway->counts.executions >= GATEWAY_MAX_EXECUTIONS) {
         command_free(c);
         request_over_limit(r, "executions", GATEWAY_MAX_EXECUTIONS, "too many commands are running");
+        return NULL;
+    }
+    if (c->exec.detach && !jobs_have_room(r->gateway)) {
+        command_free(c);
+        request_over_limit(r, "jobs", GATEWAY_MAX_JOBS, "too many jobs are running");
         return NULL;
     }
     return c;
@@ -149,6 +154,11 @@ static void exec_run(struct request *r)
     c->has_terminal = c->exec.run.terminal;
     if (c->exec.stream && r->connection != NULL && r->id != NULL) {
         command_stream_open(c);
+    }
+    if (c->exec.detach && job_begin(r, &c->exec.run) < 0) {
+        command_free(c);
+        request_answer(r, NULL);
+        return;
     }
     r->command = c;
     gateway->counts.executions++;
@@ -171,9 +181,22 @@ static bool exec_cancel(struct request *r)
 int command_named(const struct request *r, struct command **ret, struct error *err)
 {
     const json_t *id = json_object_get(r->params, "id");
+    bool has_id = id != NULL && !json_is_null(id);
+    const char *job;
+    size_t length;
     struct request *other;
 
     *ret = NULL;
+    if (params_text(r->params, "job", &job, &length, err) < 0) {
+        return -1;
+    }
+    if (job != NULL && !has_id) {
+        *ret = job_command(r, job);
+        return 0;
+    }
+    if (job != NULL) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "\"id\" and \"job\" are both given");
+    }
     if (!json_is_string(id) && !json_is_number(id)) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "\"id\" is neither string nor number");
     }

@@ -9,6 +9,7 @@
 #include "exec/server.h"
 #include "sandbox/fifo.h"
 
+#define JOB_KEPT_MS (UINT64_C(3600) * 1000) /* after its end */
 #define STREAM_CHUNK_BYTES (32u << 10)   /* of output in one notification */
 #define STREAM_MAX_UNSENT (256u << 10)   /* on one connection; past it, output waits with its command */
 
@@ -42,6 +43,17 @@ void command_stream_close(struct command *command) __attribute__((nonnull));
 void command_output(void *arg, unsigned stream, const void *data, size_t length);
 /* Sends all that waits, whatever the connection has to send already: the command is over. */
 void command_stream_flush(struct command *command) __attribute__((nonnull));
+
+/* ---- job.c ---- */
+
+/* Forgets one that is over where that helps. */
+bool jobs_have_room(struct gateway *gateway) __attribute__((nonnull));
+/* Answers the request with a job's name, and makes it that job's; `run` is only looked at. -1 out of memory,
+ * then it is not answered. */
+int job_begin(struct request *request, const struct execution_request *run)
+    __attribute__((nonnull, warn_unused_result));
+/* The command of a job that runs, or NULL. */
+struct command *job_command(const struct request *request, const char *name) __attribute__((nonnull));
 
 /* ---- steer.c ---- */
 

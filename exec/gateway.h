@@ -14,6 +14,7 @@
 #define GATEWAY_MAX_LINE (16u << 20)     /* bytes of a request's line */
 #define GATEWAY_MAX_CONNECTIONS 64
 #define GATEWAY_MAX_EXECUTIONS 256       /* running, over all connections */
+#define GATEWAY_MAX_JOBS 64              /* detached commands, running or kept for an hour after their end */
 #define GATEWAY_MAX_PENDING 512          /* requests in flight on one connection */
 #define GATEWAY_MAX_UNSENT (64u << 20)   /* bytes of replies that a slow reader may leave; then hung up */
 #define GATEWAY_MAX_MEMORY (512u << 20)  /* bytes of lines, inputs and outputs held by all connections */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/server.h"
+#include "exec/command.h"
 #include "exec/utf8.h"
 #include "sandbox/log.h"
 
@@ -24,10 +24,9 @@ struct request *request_new(struct gateway *gateway, json_t *id, json_t *params,
     return r;
 }
 
-/* The one way out: takes the request out of flight, gives its answer where it is wanted, frees it. */
-static void request_end(struct request *r, json_t *result, json_t *error)
+/* Gives the answer where it is wanted. Both are stolen. */
+static void give_answer(struct request *r, json_t *result, json_t *error)
 {
-    struct gateway *gateway = r->gateway;
     struct connection *c = r->connection;
     struct error err;
 
@@ -35,7 +34,6 @@ static void request_end(struct request *r, json_t *result, json_t *error)
         error_set(&err, ERROR_NO_MEMORY, 0, "out of memory");
         error = rpc_error(RPC_SANDBOX_ERROR, &err);
     }
-    TAILQ_REMOVE(&gateway->requests, r, in_flight);
     if (r->control != NULL) {
         gateway_exec_answer(r->control, result, error);
     } else if (c != NULL && r->id != NULL) {
@@ -43,6 +41,20 @@ static void request_end(struct request *r, json_t *result, json_t *error)
     } else {
         json_decref(result);
         json_decref(error);
+    }
+}
+
+/* The one way out: takes the request out of flight, gives its answer, frees it. */
+static void request_end(struct request *r, json_t *result, json_t *error)
+{
+    struct gateway *gateway = r->gateway;
+    struct connection *c = r->connection;
+
+    TAILQ_REMOVE(&gateway->requests, r, in_flight);
+    if (r->job != NULL) {
+        job_end(r->job, result, error);
+    } else {
+        give_answer(r, result, error);
     }
     if (c != NULL) {
         connection_request_ended(c);
@@ -53,6 +65,23 @@ static void request_end(struct request *r, json_t *result, json_t *error)
     json_decref(r->result);
     free(r);
     gateway_ended(gateway);
+}
+
+void request_answer_early(struct request *r, json_t *result)
+{
+    struct connection *c = r->connection;
+
+    give_answer(r, result, NULL);
+    r->connection = NULL;
+    r->control = NULL;
+    if (c != NULL) {
+        connection_request_ended(c);
+    }
+}
+
+void request_answer_error(struct request *r, json_t *error)
+{
+    request_end(r, NULL, error);
 }
 
 void request_answer(struct request *r, json_t *result)
@@ -131,20 +160,23 @@ static bool has_no_params(struct request *r)
 
 static void run_cancel(struct request *r)
 {
-    static const char *const known[] = {"id", NULL};
+    static const char *const known[] = {"id", "job", NULL};
     json_t *id = json_object_get(r->params, "id");
     bool cancelled = false;
     struct request *other;
+    struct command *command;
     struct error err;
 
     if (params_check(r->params, known, &err) < 0) {
         request_refuse(r, RPC_INVALID_PARAMS, &err);
         return;
     }
-    if (!json_is_string(id) && !json_is_number(id)) {
-        error_set(&err, ERROR_BAD_REQUEST, 0, "\"id\" is neither string nor number");
+    if (command_named(r, &command, &err) < 0) {
         request_refuse(r, RPC_INVALID_PARAMS, &err);
         return;
+    }
+    if (id == NULL || json_is_null(id)) {
+        cancelled = command != NULL && request_cancel(command->request);
     }
     TAILQ_FOREACH(other, &r->gateway->requests, in_flight)
     {
@@ -233,9 +265,10 @@ static const struct method method_provision = {.name = "provision", .run = run_p
 static const struct method method_destroy = {.name = "destroy", .run = run_destroy};
 
 static const struct method *const methods[] = {
-    &method_exec,       &method_cancel,     &method_write,     &method_signal,
-    &method_resize,     &method_read_file,  &method_write_file, &method_status,
-    &method_provision,  &method_destroy,    &method_tools_list, &method_tools_call,
+    &method_exec,       &method_cancel,     &method_write,      &method_signal,
+    &method_resize,     &method_wait,       &method_list,       &method_read_file,
+    &method_write_file, &method_status,     &method_provision,  &method_destroy,
+    &method_tools_list, &method_tools_call,
 };
 
 const struct method *method_find(const struct gateway *gateway, const char *name)

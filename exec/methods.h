@@ -15,6 +15,7 @@
 
 struct connection;
 struct command;
+struct job;
 struct request;
 struct tool_call;
 TAILQ_HEAD(request_queue, request);
@@ -36,7 +37,8 @@ struct request {
     struct gateway *gateway;
     const struct method *method;
     struct connection *connection;   /* where the answer goes, or */
-    struct gateway_exec *control;    /* here; both NULL: nowhere any more */
+    struct gateway_exec *control;    /* here, or */
+    struct job *job;                 /* here; all NULL: nowhere any more */
     json_t *id;                      /* NULL: a notification */
     json_t *params;                  /* may be NULL */
     size_t charged;                  /* memory of the gateway's */
@@ -57,6 +59,8 @@ extern const struct method method_exec;       /* command.c */
 extern const struct method method_write;      /* steer.c */
 extern const struct method method_signal;     /* steer.c */
 extern const struct method method_resize;     /* steer.c */
+extern const struct method method_wait;       /* job.c */
+extern const struct method method_list;       /* job.c */
 extern const struct method method_read_file;  /* files.c */
 extern const struct method method_write_file; /* files.c */
 extern const struct method method_tools_list; /* tool_methods.c */
@@ -78,6 +82,16 @@ void request_fail(struct request *request, const struct error *err);
 void request_refuse(struct request *request, enum rpc_code code, const struct error *err);
 void request_over_limit(struct request *request, const char *limit, uint64_t maximum,
                         const char *message);
+
+/* An error object, which is stolen. */
+void request_answer_error(struct request *request, json_t *error);
+
+/* Gives the client its answer (stolen; NULL: out of memory) and leaves the request in flight, without it: the
+ * job of `request` gets what it ends with. */
+void request_answer_early(struct request *request, json_t *result);
+
+/* The request of a job has ended. Both are stolen (job.c). */
+void job_end(struct job *job, json_t *result, json_t *error);
 
 /* Its client wants no answer any more, or asks for its end. False where there is nothing to cancel. */
 bool request_cancel(struct request *request);

@@ -141,6 +141,8 @@ int gateway_open(struct gateway **ret, uv_loop_t *loop, struct link *link, const
     TAILQ_INIT(&gateway->waiting);
     TAILQ_INIT(&gateway->not_begun);
     TAILQ_INIT(&gateway->streams);
+    TAILQ_INIT(&gateway->jobs);
+    LIST_INIT(&gateway->waiters);
     if (socket_path != NULL && socket_file_create(&gateway->socket, socket_path, err) < 0) {
         return -1;
     }
@@ -160,6 +162,7 @@ void gateway_ended(struct gateway *gateway)
     if (!gateway->closing || gateway->handles > 0 || !TAILQ_EMPTY(&gateway->requests)) {
         return;
     }
+    jobs_free(gateway);
     free(gateway);
     if (closed != NULL) {
         closed(arg);

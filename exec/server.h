@@ -31,6 +31,11 @@ struct gateway {
     struct request_queue waiting;       /* of them: file calls whose turn has not come */
     struct gateway_exec_queue not_begun;
     struct command_list streams;        /* those whose output goes to their clients as it comes */
+    TAILQ_HEAD(, job) jobs;             /* detached commands, also those that are over */
+    LIST_HEAD(, waiter) waiters;        /* for jobs */
+    unsigned job_count;
+    uint64_t job_serial;
+    uint32_t job_prefix;
     unsigned file_calls;                /* running now */
     unsigned tool_calls;                /* the same of tools.call */
     struct gateway_counts counts;
@@ -50,6 +55,9 @@ void gateway_discharge(struct gateway *gateway, size_t bytes);
 
 /* A handle, a request or a gateway_exec ended: frees the gateway if it was closed and this was the last. */
 void gateway_ended(struct gateway *gateway);
+
+/* Forgets all jobs; none runs any more (job.c). */
+void jobs_free(struct gateway *gateway);
 
 /* Of the control file (control.c): begins those that have not, or refuses them while closing. */
 void gateway_exec_begin_all(struct gateway *gateway);
