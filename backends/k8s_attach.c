@@ -147,7 +147,8 @@ static int start_hand(const struct k8s_target *target, const struct sandbox_spec
     json_auto_t *texts = json_array();
     const char *const words[] = {"/bin/sh",        "-c",         START,         "sh",
                                  place->directory, "--socket",   place->socket, "--workdir",
-                                 place->workdir,   "--leave-ms", LEAVE_MS};
+                                 place->workdir,   "--leave-ms", LEAVE_MS,      "--apart-ms",
+                                 K8S_APART_MS};
     struct k8s_run run = {
         .pod = place->pod, .container = place->container, .argv = argv, .deadline_ms = deadline_ms};
     size_t n = sizeof words / sizeof words[0];

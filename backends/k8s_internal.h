@@ -43,6 +43,10 @@
 #define K8S_HAND_PATH K8S_HAND_DIR K8S_HAND_IN
 #define K8S_SOCKET_PATH K8S_HAND_DIR K8S_SOCKET_IN
 
+/* Commands live on so long while no host comes through at all: API servers start slowly. The hand's own
+ * time counts for a host that stays away while others come. */
+#define K8S_APART_MS "120000"
+
 #define K8S_NAME_BYTES 64      /* a DNS-1123 label with its NUL */
 #define K8S_CALL_MS 20000      /* for one call of a verb that has no deadline of its own */
 #define K8S_LONGEST_MS 3600000 /* no operation takes longer, whatever its deadline says */

@@ -12,7 +12,6 @@
 #include "sandbox/cleanup.h"
 
 #define VOLUME "handsfs"
-#define LINGER_MS "120000"  /* commands live on so long without a host: API servers start slowly */
 #define GRACE_SECONDS 2    /* the hand ends at once when it is told to */
 #define QUANTITY_BYTES 32
 #define STEP_BYTES 128
@@ -260,7 +259,7 @@ static json_t *mounts_of(const struct plan *plan)
 static json_t *serving_command(const struct plan *plan)
 {
     return json_pack("[s,s,s,s,s,s,s,o]", K8S_HAND_PATH, "serve", "--socket", K8S_SOCKET_PATH,
-                     "--linger-ms", LINGER_MS, "--workdir", verbatim(plan->spec->workdir));
+                     "--apart-ms", K8S_APART_MS, "--workdir", verbatim(plan->spec->workdir));
 }
 
 /* The sandbox. */

@@ -19,6 +19,7 @@
 #define UID_BYTES 64
 #define SAY_BYTES 160
 #define UPLOAD_FAILURES 3
+#define UPLOAD_PAUSE_MS 2000 /* between two */
 #define PAUSE_NS 100000000
 
 struct start {
@@ -35,6 +36,7 @@ struct start {
     uint64_t waits_ms;         /* likewise, for the hand */
     bool uploaded;
     unsigned failures; /* of uploads */
+    uint64_t again_ms; /* when the next one is due */
 };
 
 static void start_release(struct start *start)
@@ -159,7 +161,8 @@ static int give_up(const struct start *start, struct error *err)
 }
 
 /* The hand's turn. Others may be at it, too: who is late finds the container gone on, which is
- * all that was wanted. */
+ * all that was wanted; or finds that it ended under the upload, in any way that a program can end.
+ * The API tells of that end some time after it, so nothing is believed before it had this time. */
 static int put_hand(struct start *start, struct error *err)
 {
     json_auto_t *pod = NULL;
@@ -175,12 +178,23 @@ static int put_hand(struct start *start, struct error *err)
         return -1;
     }
     log_trace("Pod %s: %s", start->name, why.message);
-    if (start->view.stage == K8S_WAITS &&
-        (why.code != ERROR_NO_ANSWER || ++start->failures >= UPLOAD_FAILURES)) {
+    if (start->view.stage == K8S_WAITS && ++start->failures >= UPLOAD_FAILURES) {
         *err = why;
         return -1;
     }
+    start->again_ms = clock_now_ms() + UPLOAD_PAUSE_MS;
     return 0;
+}
+
+/* Who made the Pod begins at once. */
+static uint64_t upload_due_ms(const struct start *start)
+{
+    uint64_t first = start->created ? 0 : start->waits_ms + ADOPT_MS;
+
+    if (start->uploaded) {
+        return start->deadline_ms;
+    }
+    return start->again_ms > first ? start->again_ms : first;
 }
 
 /* 1 when it runs, 0 where it is gone, -1 where it will not run. */
@@ -207,10 +221,8 @@ static int come_to_run(struct start *start, struct error *err)
             }
             break;
         case K8S_WAITS:
-            until = start->waits_ms + ADOPT_MS;
-            if (start->uploaded) {
-                until = start->deadline_ms;
-            } else if (start->created || now >= until) {
+            until = upload_due_ms(start);
+            if (now >= until && !start->uploaded) {
                 r = put_hand(start, err);
                 continue;
             }
@@ -224,6 +236,14 @@ static int come_to_run(struct start *start, struct error *err)
 }
 
 /* ---- From the beginning ---- */
+
+/* What was true of another Pod of this name. */
+static void forget(struct start *start)
+{
+    start->created = start->uploaded = false;
+    start->unschedulable_ms = start->waits_ms = start->again_ms = 0;
+    start->failures = 0;
+}
 
 /* Creates the Pod; 1 where one of this name is there. */
 static int create(struct start *start, json_t *description, struct error *err)
@@ -257,9 +277,8 @@ static int create(struct start *start, json_t *description, struct error *err)
         return -1;
     }
     snprintf(start->uid, sizeof start->uid, "%s", k8s_text(reply.json, "metadata", "uid", NULL));
+    forget(start);
     start->created = true;
-    start->unschedulable_ms = start->waits_ms = 0;
-    start->uploaded = false;
     return look(start, reply.json, err);
 }
 
@@ -291,9 +310,7 @@ static int adopt(struct start *start, json_t *pod, struct error *err)
         return -1;
     }
     if (strcmp(start->uid, view.uid) != 0) { /* else a look at our own, which is there still */
-        start->created = false;
-        start->unschedulable_ms = start->waits_ms = 0;
-        start->uploaded = false;
+        forget(start);
     }
     snprintf(start->uid, sizeof start->uid, "%s", view.uid);
     return look(start, pod, err);

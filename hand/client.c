@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hand/server.h"
+#include "sandbox/clock.h"
 
 /* ---- Coming and going -------------------------------------------------------------------------- */
 
@@ -29,10 +30,31 @@ static void client_end(struct client *client)
     }
 }
 
-/* The host has not come back. */
+static uint64_t settle_ms(const struct server *server)
+{
+    return server->linger_ms < HAND_SETTLE_MS ? server->linger_ms : HAND_SETTLE_MS;
+}
+
+/* The host has not come back yet. */
 static void linger_over(struct timer *timer)
 {
-    client_end(container_of(timer, struct client, linger));
+    struct client *client = container_of(timer, struct client, linger);
+    struct server *server = client->server;
+    uint64_t away_ms = clock_now_ms() - client->left_ms;
+    uint64_t next_ms = settle_ms(server);
+
+    if (client->may_come || away_ms >= server->apart_ms) {
+        client_end(client);
+        return;
+    }
+    if (server->heard_ms > client->left_ms + settle_ms(server)) {
+        client->may_come = true;
+        next_ms = server->linger_ms;
+    }
+    if (next_ms > server->apart_ms - away_ms) {
+        next_ms = server->apart_ms - away_ms;
+    }
+    loop_arm(&server->loop, &client->linger, next_ms);
 }
 
 /* Ends the client that has been away for longest, at best one that has no command. */
@@ -49,7 +71,7 @@ static void make_room(struct server *server)
         }
         if (oldest == NULL || (idle && !list_empty(&oldest->owner.executions)) ||
             (idle == list_empty(&oldest->owner.executions) &&
-             client->linger.due < oldest->linger.due)) {
+             client->left_ms < oldest->left_ms)) {
             oldest = client;
         }
     }
@@ -60,8 +82,13 @@ static void make_room(struct server *server)
 
 void client_leave(struct client *client)
 {
+    struct server *server = client->server;
+
     client->connection = NULL;
-    loop_arm(&client->server->loop, &client->linger, client->server->linger_ms);
+    client->left_ms = clock_now_ms();
+    client->may_come = server->apart_ms <= server->linger_ms;
+    loop_arm(&server->loop, &client->linger,
+             client->may_come ? server->linger_ms : settle_ms(server));
 }
 
 static void executions_changed(struct execution_owner *owner)

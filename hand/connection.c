@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "hand/server.h"
+#include "sandbox/clock.h"
 
 #define READ_BYTES 65536
 #define READS_AT_ONCE 8          /* before the others have their turn */
@@ -181,6 +182,7 @@ static int read_frames(struct connection *c)
             return -1;
         }
         buffer_commit(&c->in, (size_t)n);
+        c->server->heard_ms = clock_now_ms();
         if (serve_frames(c) < 0) {
             return -1;
         }

@@ -22,7 +22,7 @@
 
 static const char help[] =
     "Usage: hand serve --workdir DIR (--listen-fd N | --socket PATH) [--ready-fd M] [--linger-ms T]\n"
-    "                  [--leave-ms T] [--env-base64 TEXT]...\n"
+    "                  [--apart-ms T] [--leave-ms T] [--env-base64 TEXT]...\n"
     "       hand connect --socket PATH [--peer-pid N]\n"
     "       hand prepare STEP...\n"
     "       hand version\n"
@@ -39,6 +39,7 @@ static const char help[] =
     "                  from outside the PID namespace only\n"
     "  --ready-fd M    \"ready\\n\" is written there when it serves, or \"error: TEXT\\n\", then it is closed\n"
     "  --linger-ms T   so long the commands of a host live on whose connection is lost (15000)\n"
+    "  --apart-ms T    and so long while no host at all comes through (as --linger-ms)\n"
     "  --leave-ms T    it ends after that long without a host and without a process (never)\n"
     "  --socket PATH   a Unix socket: bound by serve (mode 0600), connected to by connect. Process 1 takes\n"
     "                  peers there from outside the PID namespace, and relays that came into it from there\n"
@@ -47,7 +48,7 @@ static const char help[] =
 
 struct arguments {
     const char *verb, *workdir, *socket;
-    int listen_fd, ready_fd, linger_ms, leave_ms, peer_pid;
+    int listen_fd, ready_fd, linger_ms, apart_ms, leave_ms, peer_pid;
 };
 
 static int parse_number(const char *text, int *ret)
@@ -83,6 +84,7 @@ static int parse(struct arguments *a, int argc, char **argv)
         {"ready-fd", required_argument, NULL, 'r'}, {"linger-ms", required_argument, NULL, 't'},
         {"socket", required_argument, NULL, 's'},   {"env-base64", required_argument, NULL, 'e'},
         {"peer-pid", required_argument, NULL, 'p'}, {"leave-ms", required_argument, NULL, 'i'},
+        {"apart-ms", required_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -95,6 +97,7 @@ static int parse(struct arguments *a, int argc, char **argv)
                  : o == 'r' ? &a->ready_fd
                  : o == 'p' ? &a->peer_pid
                  : o == 'i' ? &a->leave_ms
+                 : o == 'a' ? &a->apart_ms
                             : &a->linger_ms;
         if (o == 'w') {
             a->workdir = optarg;
@@ -174,6 +177,7 @@ static int start(const struct arguments *a, struct server **ret, struct error *e
         .listen_fd = a->listen_fd,
         .handed = a->listen_fd >= 0,
         .linger_ms = (uint64_t)a->linger_ms,
+        .apart_ms = (uint64_t)a->apart_ms,
         .leave_ms = (uint64_t)a->leave_ms,
     };
 

@@ -275,6 +275,7 @@ static int server_listen(struct server *server, const struct server_options *opt
 
     server->handed = options->handed;
     server->linger_ms = options->linger_ms;
+    server->apart_ms = options->apart_ms;
     server->leave_ms = options->leave_ms;
     timer_init(&server->retry, listen_again);
     timer_init(&server->leave, leave_over);

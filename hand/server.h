@@ -1,6 +1,7 @@
 /* The server: one loop that listens, speaks the wire with each connection, hands file calls to the pool
  * and runs commands. What a host has here (open files, executions) belongs to its client id and survives
- * a broken connection for HAND_LINGER_MS. */
+ * a broken connection for a while: for `linger_ms` where other hosts come through, so that this one could
+ * too, if it lived; for `apart_ms` while none does, since then the way may be broken and not the host. */
 #ifndef HANDSFS_HAND_SERVER_H
 #define HANDSFS_HAND_SERVER_H
 
@@ -23,6 +24,7 @@
 #define HAND_MAX_AT_WORK 32           /* of those in the pool; replies of this many may be under way */
 #define HAND_MAX_UNSENT (8u << 20)    /* bytes of replies that wait on one connection; as above */
 #define HAND_LINGER_MS 15000          /* for the host to come back, where nothing else is said */
+#define HAND_SETTLE_MS 5000           /* what hosts have said until then may have been on its way already */
 #define HAND_HELLO_MS 10000           /* for a connection to say who it is */
 #define HAND_FILL_BYTES (128u << 10)  /* written at once */
 
@@ -40,6 +42,8 @@ struct client {
     size_t call_bytes;
     struct list waiting; /* calls that are not in the pool yet */
     struct timer linger; /* armed while it is away */
+    uint64_t left_ms;    /* since when it is */
+    bool may_come;       /* another host has come through since: so could this one */
     bool gone; /* to be freed when its calls are back */
 };
 
@@ -74,10 +78,11 @@ struct server {
     struct list clients, connections;
     unsigned client_count, connection_count;
     uint64_t serial; /* of the last connection */
+    uint64_t heard_ms; /* when a host, any, was heard last */
     struct timer retry; /* of accept(2), when there are no descriptors */
     struct timer leave; /* armed while nobody is served, where `leave_ms` says so */
     bool handed;        /* see struct server_options */
-    uint64_t linger_ms;
+    uint64_t linger_ms, apart_ms;
     uint64_t leave_ms;
     bool leaving; /* `leave` is armed */
     bool stop;
@@ -93,6 +98,7 @@ struct server_options {
     int listen_fd;       /* taken over */
     bool handed;         /* by who made the sandbox: peers are outside of it */
     uint64_t linger_ms;
+    uint64_t apart_ms; /* in place of linger_ms, while no host at all comes through */
     uint64_t leave_ms; /* ends by itself after that long without a host and without a process; 0: never */
 };
 

@@ -45,6 +45,7 @@ static void clean_up(void)
 int main(int argc, char **argv)
 {
     const char *sessions_ahead = getenv("HANDSFS_CONTRACT_AHEAD");
+    const char *rows = getenv("HANDSFS_CONTRACT_ROWS");
     struct error err;
     Suite *suite;
     SRunner *runner;
@@ -85,7 +86,8 @@ int main(int argc, char **argv)
     }
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
-    ahead_start(sessions_ahead != NULL ? (unsigned)atoi(sessions_ahead) : 0);
+    ahead_start(sessions_ahead != NULL ? (unsigned)atoi(sessions_ahead) : 0,
+                rows != NULL ? (unsigned)atoi(rows) : 1);
     srunner_run_all(runner, CK_SILENT);
     ahead_end();
     failed = srunner_ntests_failed(runner);

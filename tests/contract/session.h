@@ -42,14 +42,18 @@ void session_open(struct session *s, struct sandbox_spec *spec);
 void session_attach(struct session *s, const char *name);
 void session_close(struct session *s, bool destroy);
 
-/* Sessions made ahead, by so many processes at once (0: none); before the suite runs, and after. */
-void ahead_start(unsigned workers);
+/* Sessions made ahead, by so many processes at once (0: none); before the suite runs, and after. Each serves at most
+ * `rows` rows (1: a fresh one for every row). */
+void ahead_start(unsigned workers, unsigned rows);
 void ahead_end(void);
 /* False where none are made ahead. Else the spec's session is one that runs already, made as
  * session_spec() says. */
 bool ahead_take(struct sandbox_spec *spec, bool *ret_created);
 /* False where nothing is made ahead. Else the session will be removed in a while, by somebody else. */
 bool ahead_drop(const char *session);
+/* Whether the session, which this row was given, may serve another row; and gives it to that one. */
+bool ahead_may_return(const char *session);
+void ahead_return(void);
 
 void setup_session(void);
 void teardown_session(void);

@@ -47,7 +47,8 @@ static void execute(const struct hand *hand, int listen_fd, int ready_fd)
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* with a test that fails and takes no leave */
     if (dup2(listen_fd, LISTEN_FD) == LISTEN_FD && dup2(ready_fd, READY_FD) == READY_FD) {
         execl(program, "hand", "serve", "--workdir", hand->workdir, "--listen-fd", listen_text,
-              "--ready-fd", ready_text, "--linger-ms", hand->linger_ms, (char *)NULL);
+              "--ready-fd", ready_text, "--linger-ms", hand->linger_ms,
+              "--apart-ms", hand->apart_ms, (char *)NULL);
     }
     _exit(127);
 }
@@ -115,9 +116,12 @@ bool hand_start(struct hand *hand, bool is_init)
     int listen_fd;
     bool ok;
 
-    *hand = (struct hand){.is_init = is_init, .linger_ms = hand->linger_ms};
+    *hand = (struct hand){.is_init = is_init, .linger_ms = hand->linger_ms, .apart_ms = hand->apart_ms};
     if (hand->linger_ms == NULL) {
         hand->linger_ms = "15000";
+    }
+    if (hand->apart_ms == NULL) {
+        hand->apart_ms = "0";
     }
     ck_assert_ptr_nonnull(getenv("HANDSFS_HAND"));
     snprintf(hand->folder, sizeof hand->folder, "/tmp/test-hand.XXXXXX");

@@ -19,6 +19,7 @@ struct hand {
     char socket[80];
     bool is_init;      /* it is PID 1 of a namespace */
     const char *linger_ms; /* before the start: what it is told; NULL for what it is by default */
+    const char *apart_ms;  /* likewise */
 };
 
 /* Starts one (born zeroed); as PID 1 of a new PID namespace where `is_init`. False where that is not permitted here. */

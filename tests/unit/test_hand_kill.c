@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,18 +249,72 @@ START_TEST(a_signal_reaches_the_commands_group)
 }
 END_TEST
 
-START_TEST(a_host_that_does_not_come_back_leaves_nothing_running)
+/* A second hand, with a host that runs something and is gone. */
+static void leave_behind(struct hand *other, const char *command)
 {
-    struct hand other = {.linger_ms = "100"};
     struct host saved = host;
 
-    hand_start(&other, false);
-    host_open(&host, &other, 5);
-    start(2, STUBBORN_TREE("987017"));
+    hand_start(other, false);
+    host_open(&host, other, 5);
+    start(2, command);
     wait_output(&o, "up\n");
     host_close(&host);
     host = saved;
+}
+
+START_TEST(a_host_that_does_not_come_back_leaves_nothing_running)
+{
+    struct hand other = {.linger_ms = "100"};
+
+    leave_behind(&other, STUBBORN_TREE("987017"));
     ck_assert(process_goes("sleep 987017"));
+    ck_assert_int_eq(hand_stop(&other), 0);
+}
+END_TEST
+
+START_TEST(a_host_that_stays_away_while_another_comes_is_given_up)
+{
+    struct hand other = {.linger_ms = "100", .apart_ms = "600000"};
+    uint64_t until = clock_now_ms() + DRIVER_WAIT_MS;
+    struct host second;
+
+    leave_behind(&other, STUBBORN_TREE("987018"));
+    host_open(&second, &other, 6);
+    while (process_lives("sleep 987018") && clock_now_ms() < until) {
+        host_send_empty(&second, WIRE_PING, 0);
+        ck_assert_int_eq(host_next(&second).header.type, WIRE_PONG);
+    }
+    ck_assert(!process_lives("sleep 987018"));
+    host_close(&second);
+    ck_assert_int_eq(hand_stop(&other), 0);
+}
+END_TEST
+
+START_TEST(a_host_may_come_back_late_where_none_came_through)
+{
+    struct hand other = {.linger_ms = "100", .apart_ms = "600000"};
+    struct host late;
+    char path[96];
+
+    leave_behind(&other, "echo up; until [ -e go ]; do sleep 0.01; done; exit 6");
+    poll(NULL, 0, 1000); /* ten times what it would have been given */
+    host_open(&late, &other, 5);
+    host_send_attach(&late, 2, 3, 0);
+    snprintf(path, sizeof path, "%s/go", other.workdir);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    host_finish(&late, 2, &o);
+    ck_assert_int_eq(o.exit.exit_code, 6);
+    host_close(&late);
+    ck_assert_int_eq(hand_stop(&other), 0);
+}
+END_TEST
+
+START_TEST(a_host_that_never_comes_back_is_given_up_when_none_comes)
+{
+    struct hand other = {.linger_ms = "100", .apart_ms = "400"};
+
+    leave_behind(&other, STUBBORN_TREE("987019"));
+    ck_assert(process_goes("sleep 987019"));
     ck_assert_int_eq(hand_stop(&other), 0);
 }
 END_TEST
@@ -515,6 +570,9 @@ UNIT_SUITE(hand_kill)
     tcase_add_test(tcase, a_kill_that_comes_at_once_is_not_lost);
     tcase_add_test(tcase, a_signal_reaches_the_commands_group);
     tcase_add_test(tcase, a_host_that_does_not_come_back_leaves_nothing_running);
+    tcase_add_test(tcase, a_host_that_stays_away_while_another_comes_is_given_up);
+    tcase_add_test(tcase, a_host_may_come_back_late_where_none_came_through);
+    tcase_add_test(tcase, a_host_that_never_comes_back_is_given_up_when_none_comes);
     tcase_add_test(tcase, a_command_that_kills_its_supervisor_still_has_its_result);
     tcase_add_test(tcase, a_command_that_kills_its_supervisor_at_once_still_has_its_result);
     tcase_add_test(tcase, killing_its_supervisor_saves_no_tree);
