@@ -19,6 +19,7 @@
 /* Finds a directory for the hand of the session $1 and says where commands start, each on a line
  * of its own. */
 #define FIND_DIRECTORY                                                                             \
+    K8S_PATH_FIRST                                                                                 \
     "umask 077; for d in /tmp /var/tmp \"${HOME:-/}\" /dev/shm /run /; do "                        \
     "d=${d%/}/.handsfs-$1; [ -d \"$d\" ] || mkdir \"$d\" 2>/dev/null || continue; "                \
     "[ -O \"$d\" ] || continue; "                                                                  \

@@ -31,6 +31,7 @@
 #define K8S_WORKDIR "io.handsfs.workdir"
 #define K8S_NETWORK "io.handsfs.network" /* "none" or "full" */
 #define K8S_VERSION "io.handsfs.version"
+#define K8S_MAKER "io.handsfs.maker" /* a random number of the one call that made it */
 #define K8S_NAME_PREFIX "handsfs-"
 
 #define K8S_CONTAINER "sandbox"
@@ -46,6 +47,9 @@
 /* Commands live on so long while no host comes through at all: API servers start slowly. The hand's own
  * time counts for a host that stays away while others come. */
 #define K8S_APART_MS "120000"
+
+/* What each script for a container begins with: an image's own PATH may lead to anything. */
+#define K8S_PATH_FIRST "PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH; "
 
 #define K8S_NAME_BYTES 64      /* a DNS-1123 label with its NUL */
 #define K8S_CALL_MS 20000      /* for one call of a verb that has no deadline of its own */
@@ -89,10 +93,17 @@ void k8s_settings_release(struct k8s_settings *settings) __attribute__((nonnull)
 
 /* ---- The Pod (k8s_pod.c) ---- */
 
-/* The object to be created. ERROR_BAD_REQUEST for what a Pod cannot be: no image, a limit on
- * processes, a text that is no UTF-8. */
-int k8s_pod_make(const struct sandbox_spec *spec, const struct k8s_settings *settings, json_t **ret,
-                 struct error *err) __attribute__((nonnull, warn_unused_result));
+/* Who the sandbox's user is, where the image says so and it was found out. */
+struct k8s_owner {
+    uint32_t uid, gid;
+};
+
+/* The object to be created. With an owner (else NULL) the workdir is a part of the volume, and this
+ * user's, unless the settings say otherwise. ERROR_BAD_REQUEST for what a Pod cannot be: no image, a
+ * limit on processes, a text that is no UTF-8. */
+int k8s_pod_make(const struct sandbox_spec *spec, const struct k8s_settings *settings,
+                 const struct k8s_owner *owner, json_t **ret, struct error *err)
+    __attribute__((nonnull(1, 2, 4, 5), warn_unused_result));
 
 /* Whether the Pod, which is ours, is what the spec asks for: else ERROR_SPEC_MISMATCH, which
  * names both. */

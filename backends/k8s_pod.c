@@ -18,6 +18,7 @@
 
 /* Waits for the hand, then becomes it. What `sleep` there is may know whole seconds only. */
 #define WAIT_FOR_HAND                                                                              \
+    K8S_PATH_FIRST                                                                                 \
     "until [ -x " K8S_HAND_PATH " ]; do sleep 0.1 2>/dev/null || sleep 1 || exit 125; done; "      \
     "exec " K8S_HAND_PATH " prepare \"$@\""
 
@@ -26,7 +27,8 @@ struct plan {
     const struct sandbox_spec *spec;
     const struct k8s_settings *settings;
     char name[K8S_NAME_BYTES], label[K8S_NAME_BYTES];
-    bool user; /* was asked for: */
+    bool user;  /* was asked for */
+    bool owner; /* of what is the user's is known: */
     uint32_t uid, gid;
     bool cut;       /* the first container takes the network down, as root */
     bool own_image; /* the first container is made from the sandbox's image */
@@ -41,7 +43,7 @@ static int no_memory(struct error *err)
 /* ---- Reading the spec ---- */
 
 static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings *settings,
-                     struct plan *plan, struct error *err)
+                     const struct k8s_owner *owner, struct plan *plan, struct error *err)
 {
     const char *image = spec->image;
 
@@ -68,6 +70,11 @@ static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings 
     if (plan->user && user_parse(spec->user, &plan->uid, &plan->gid, err) < 0) {
         return -1;
     }
+    plan->owner = plan->user || owner != NULL;
+    if (!plan->user && owner != NULL) {
+        plan->uid = owner->uid;
+        plan->gid = owner->gid;
+    }
     k8s_session_label(spec->session, plan->label);
     k8s_pod_name(spec->session, plan->name);
     plan->cut = spec->network == NETWORK_NONE && settings->cut == K8S_CUT_INTERFACES;
@@ -75,7 +82,7 @@ static int make_plan(const struct sandbox_spec *spec, const struct k8s_settings 
     plan->tmp_volume = spec->read_only_root;
     plan->workdir_volume = settings->volume == K8S_VOLUME_YES ||
                            (settings->volume == K8S_VOLUME_AUTO &&
-                            (spec->read_only_root || (plan->user && plan->uid != 0)));
+                            (spec->read_only_root || (plan->owner && plan->uid != 0)));
     return 0;
 }
 
@@ -186,7 +193,7 @@ static int add_directory(json_t *steps, const struct plan *plan, const char *nam
     char step[STEP_BYTES];
     bool known = plan->user || (!plan->cut && plan->own_image);
 
-    if (plan->cut && plan->user) {
+    if (plan->cut && plan->owner) {
         snprintf(step, sizeof step, "make=%04o:%u:%u:" K8S_HAND_DIR "/%s", mode, plan->uid,
                  plan->gid, name);
     } else {
@@ -216,7 +223,7 @@ static json_t *hand_container(const struct plan *plan, struct error *err)
     if (plan->cut) {
         json_t *add = json_pack("[s]", "NET_ADMIN");
 
-        r |= plan->user ? json_array_append_new(add, json_string("CHOWN")) : 0;
+        r |= plan->owner ? json_array_append_new(add, json_string("CHOWN")) : 0;
         r |= json_object_set_new(json_object_get(security, "capabilities"), "add", add);
         r |= json_object_set_new(security, "runAsUser", json_integer(0));
         r |= json_object_set_new(security, "runAsGroup", json_integer(0));
@@ -312,14 +319,14 @@ static json_t *security_of(const struct plan *plan)
     return security;
 }
 
-int k8s_pod_make(const struct sandbox_spec *spec, const struct k8s_settings *settings, json_t **ret,
-                 struct error *err)
+int k8s_pod_make(const struct sandbox_spec *spec, const struct k8s_settings *settings,
+                 const struct k8s_owner *owner, json_t **ret, struct error *err)
 {
     struct plan plan;
     json_auto_t *hand = NULL;
     json_auto_t *sandbox = NULL;
 
-    if (make_plan(spec, settings, &plan, err) < 0) {
+    if (make_plan(spec, settings, owner, &plan, err) < 0) {
         return -1;
     }
     hand = hand_container(&plan, err);

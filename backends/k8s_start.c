@@ -1,13 +1,19 @@
 /* From nothing to a Pod whose hand answers.
  *
+ * That a Pod is to be made may be said twice, and the answer may be lost: libcurl says it again on a
+ * new connection where a kept one turns out to be dead, and a server may end in between. A second one
+ * cannot come of it, since the name is taken; and a random number in it tells who made the first.
+ *
  * The API server decides who makes a session's Pod: of all that create one of this name, one
  * succeeds, and the others find it there. They wait with the one who made it and put the hand in
  * themselves if that one does not. What is over is deleted, under its uid, and made anew. What
  * has never come to run and never will is deleted by whoever finds out, and is an error: no one
  * has anything in it. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "backends/k8s_internal.h"
 #include "sandbox/cleanup.h"
@@ -20,6 +26,8 @@
 #define SAY_BYTES 160
 #define UPLOAD_FAILURES 3
 #define UPLOAD_PAUSE_MS 2000 /* between two */
+#define UNANSWERED 3       /* requests to make a Pod, until that is an error */
+#define MAKER_BYTES 20
 #define PAUSE_NS 100000000
 
 struct start {
@@ -29,9 +37,13 @@ struct start {
     uint64_t deadline_ms;
     char name[K8S_NAME_BYTES];
     char uid[UID_BYTES];
+    char maker[MAKER_BYTES];   /* K8S_MAKER of a Pod that this call has made */
+    unsigned unanswered;       /* requests to make one */
     bool created;              /* by this call, this very Pod */
     json_t *pod;               /* as it was seen last; owned */
     struct k8s_view view;      /* of it */
+    json_t *description;       /* of the Pod to be made; owned */
+    bool has_owner;            /* in the description */
     uint64_t unschedulable_ms; /* since then; 0: it is not */
     uint64_t waits_ms;         /* likewise, for the hand */
     bool uploaded;
@@ -42,6 +54,34 @@ struct start {
 static void start_release(struct start *start)
 {
     json_decref(start->pod);
+    json_decref(start->description);
+}
+
+/* ---- What is to be made ---- */
+
+/* The Pod, with a random number that is this call's. */
+static int describe(struct start *start, const struct k8s_owner *owner, struct error *err)
+{
+    json_auto_t *description = NULL;
+    uint64_t number;
+
+    if (start->maker[0] == '\0') {
+        if (getrandom(&number, sizeof number, 0) != sizeof number) {
+            return error_set_errno(err, errno, "getrandom");
+        }
+        snprintf(start->maker, sizeof start->maker, "%016llx", (unsigned long long)number);
+    }
+    if (k8s_pod_make(start->spec, start->settings, owner, &description, err) < 0) {
+        return -1;
+    }
+    if (json_object_set_new(k8s_at(description, "metadata", "annotations", NULL), K8S_MAKER,
+                            json_string(start->maker)) < 0) {
+        return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
+    }
+    json_decref(start->description);
+    start->description = take_ptr(description);
+    start->has_owner = owner != NULL;
+    return 0;
 }
 
 /* ---- Telling ---- */
@@ -197,9 +237,33 @@ static uint64_t upload_due_ms(const struct start *start)
     return start->again_ms > first ? start->again_ms : first;
 }
 
+/* Whether it ended because the image's user cannot make the workdir, and who that is (hand/server.c). */
+static bool lacks_workdir(const struct start *start, struct k8s_owner *ret)
+{
+    const char *said = strstr(start->view.why, ": Permission denied (as user ");
+    unsigned uid, gid;
+
+    if (start->has_owner || start->settings->volume != K8S_VOLUME_AUTO ||
+        strstr(start->view.why, "hand: mkdir ") == NULL || said == NULL ||
+        sscanf(said, ": Permission denied (as user %10u:%10u)", &uid, &gid) != 2) {
+        return false;
+    }
+    *ret = (struct k8s_owner){uid, gid};
+    return true;
+}
+
+/* It is made anew, with the workdir in its volume. 0, as where it is gone. */
+static int begin_with_volume(struct start *start, const struct k8s_owner *owner, struct error *err)
+{
+    return k8s_pod_delete(start->target, start->name, start->uid, start->deadline_ms, err) < 0
+               ? -1
+               : describe(start, owner, err);
+}
+
 /* 1 when it runs, 0 where it is gone, -1 where it will not run. */
 static int come_to_run(struct start *start, struct error *err)
 {
+    struct k8s_owner owner;
     int r = 0;
 
     while (r == 0) {
@@ -213,7 +277,8 @@ static int come_to_run(struct start *start, struct error *err)
             return 0;
         case K8S_STUCK:
         case K8S_ENDED:
-            return give_up(start, err);
+            return lacks_workdir(start, &owner) ? begin_with_volume(start, &owner, err)
+                                                : give_up(start, err);
         case K8S_UNSCHEDULABLE:
             until = start->unschedulable_ms + start->settings->schedule_ms;
             if (now >= until) {
@@ -238,7 +303,7 @@ static int come_to_run(struct start *start, struct error *err)
 /* ---- From the beginning ---- */
 
 /* What was true of another Pod of this name. */
-static void forget(struct start *start)
+static void forget_last(struct start *start)
 {
     start->created = start->uploaded = false;
     start->unschedulable_ms = start->waits_ms = start->again_ms = 0;
@@ -246,7 +311,7 @@ static void forget(struct start *start)
 }
 
 /* Creates the Pod; 1 where one of this name is there. */
-static int create(struct start *start, json_t *description, struct error *err)
+static int create(struct start *start, struct error *err)
 {
     cleanup_k8s_reply struct k8s_reply reply = {.status = 0};
     cleanup_free char *path = k8s_pod_path(start->target, NULL);
@@ -255,9 +320,13 @@ static int create(struct start *start, json_t *description, struct error *err)
     if (path == NULL) {
         return error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
     }
-    if (k8s_call(start->target->client, "POST", path, description, start->deadline_ms, &reply,
+    if (k8s_call(start->target->client, "POST", path, start->description, start->deadline_ms, &reply,
                  err) < 0) {
-        return -1;
+        if (err->code != ERROR_NO_ANSWER || ++start->unanswered >= UNANSWERED) {
+            return -1;
+        }
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+        return 1; /* there may be one now, and there may be none */
     }
     if (reply.status == 409) { /* it is there; or a quota was being counted just then */
         if (strcmp(reply.reason, "AlreadyExists") != 0) {
@@ -277,7 +346,7 @@ static int create(struct start *start, json_t *description, struct error *err)
         return -1;
     }
     snprintf(start->uid, sizeof start->uid, "%s", k8s_text(reply.json, "metadata", "uid", NULL));
-    forget(start);
+    forget_last(start);
     start->created = true;
     return look(start, reply.json, err);
 }
@@ -310,7 +379,8 @@ static int adopt(struct start *start, json_t *pod, struct error *err)
         return -1;
     }
     if (strcmp(start->uid, view.uid) != 0) { /* else a look at our own, which is there still */
-        forget(start);
+        forget_last(start);
+        start->created = strcmp(k8s_text(pod, "metadata", "annotations", K8S_MAKER, NULL), start->maker) == 0;
     }
     snprintf(start->uid, sizeof start->uid, "%s", view.uid);
     return look(start, pod, err);
@@ -329,7 +399,7 @@ static void clean_up(const struct start *start)
 }
 
 /* Finds or makes the Pod. 0; 1 to begin anew. */
-static int find_or_create(struct start *start, json_t *description, struct error *err)
+static int find_or_create(struct start *start, struct error *err)
 {
     json_auto_t *pod = NULL;
 
@@ -339,7 +409,7 @@ static int find_or_create(struct start *start, json_t *description, struct error
     if (k8s_pod_get(start->target, start->name, start->deadline_ms, &pod, err) < 0) {
         return -1;
     }
-    return pod == NULL ? create(start, description, err) : adopt(start, pod, err);
+    return pod == NULL ? create(start, err) : adopt(start, pod, err);
 }
 
 /* Its process runs; now the hand is to listen. 0 where the Pod has gone in the meantime. */
@@ -366,12 +436,12 @@ static int meet(struct start *start, struct error *err)
     return error_prefix(err, "the hand in Pod %s does not serve", start->name);
 }
 
-static int run(struct start *start, json_t *description, struct error *err)
+static int run(struct start *start, struct error *err)
 {
     int r = 0;
 
     while (r == 0) {
-        r = find_or_create(start, description, err);
+        r = find_or_create(start, err);
         if (r == 0) {
             say(start);
             r = come_to_run(start, err);
@@ -395,19 +465,18 @@ int k8s_start(struct k8s_target *target, const struct sandbox_spec *spec,
 {
     __attribute__((cleanup(start_release))) struct start start = {
         .target = target, .spec = spec, .settings = settings, .deadline_ms = deadline_ms};
-    json_auto_t *description = NULL;
     struct k8s_handle handle = {
         .session = spec->session, .workdir = spec->workdir, .container = K8S_CONTAINER};
 
     k8s_pod_name(spec->session, start.name);
-    if (k8s_pod_make(spec, settings, &description, err) < 0) {
+    if (describe(&start, NULL, err) < 0) {
         return -1;
     }
     if (spec->network == NETWORK_NONE && settings->cut == K8S_CUT_POLICY &&
         k8s_policy_require(target, deadline_ms, err) < 0) {
         return -1;
     }
-    if (run(&start, description, err) < 0) {
+    if (run(&start, err) < 0) {
         return -1;
     }
     handle.pod = start.name;

@@ -20,8 +20,9 @@
 #define OUTPUT_MAX 4096
 #define NOT_RUN 126 /* of our scripts: the hand is not what it should be, or cannot be run */
 
-#define TAKE "umask 022; head -c \"$2\" >\"$1\" && chmod 755 \"$1\" && cat \"$1\""
+#define TAKE K8S_PATH_FIRST "umask 022; head -c \"$2\" >\"$1\" && chmod 755 \"$1\" && cat \"$1\""
 #define PUBLISH                                                                                    \
+    K8S_PATH_FIRST                                                                                 \
     "[ \"$(\"$1\" version)\" = \"$2\" ] || exit 126; "                                             \
     "exec \"$1\" prepare \"make=0755:-:-:$3/bin\" \"publish=$1:$3" K8S_HAND_IN "\""
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -229,7 +230,12 @@ static int open_places(struct server *server, const char *workdir, struct error 
     if (set->null_fd < 0) {
         return -1;
     }
+    /* Who made the sandbox may know a way, and whose it must be. */
     if (access(workdir, F_OK) < 0 && make_directories(workdir, err) < 0) {
+        size_t length = strlen(err->message);
+
+        snprintf(err->message + length, sizeof err->message - length, " (as user %u:%u)",
+                 (unsigned)geteuid(), (unsigned)getegid());
         return -1;
     }
     terminals_find(set);

@@ -236,6 +236,11 @@ int k8s_call(struct k8s_client *client, const char *method, const char *path, js
         refuse(ret, 404, "NotFound", "the fake cluster has Pods only");
     } else if (strcmp(method, "POST") == 0) {
         create(json, ret);
+        if (cluster.unanswered > 0) {
+            cluster.unanswered--;
+            k8s_reply_release(ret);
+            return error_set(err, ERROR_NO_ANSWER, 0, "the connection was lost");
+        }
     } else if (strcmp(method, "DELETE") == 0) {
         delete (name, json, ret);
     } else if (path[strlen(pods)] != '/') {
@@ -313,6 +318,10 @@ static int run_script(json_t *pod, const char *script, const void *input, size_t
     }
     if (strstr(script, "publish=") != NULL) {
         note("exec", "publish");
+        if (cluster.broken > 0) {
+            cluster.broken--;
+            return 126;
+        }
         if (cluster.runs_after_hand && cluster.container == NULL) {
             cluster_set_status(pod, STATUS_RUNNING);
         }

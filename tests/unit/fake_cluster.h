@@ -42,6 +42,8 @@ struct cluster {
     const char *steps[CLUSTER_MAX_STEPS];
     unsigned step;
     unsigned lossy;       /* so many uploads lose their last byte */
+    unsigned broken;      /* so many uploads end with the container under them, of which nothing is said yet */
+    unsigned unanswered;  /* so many requests to make a Pod do it, and the answer is lost */
     bool runs_after_hand; /* a Pod that has got the hand runs */
     int refuse_status;    /* what creating is answered, where it is not 0 */
     const char *refuse_reason, *refuse_message;

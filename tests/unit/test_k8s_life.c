@@ -71,7 +71,7 @@ static json_t *other_s_pod(const char *status)
     struct k8s_settings settings = {.pull_policy = "Always"};
     json_t *pod = NULL;
 
-    ck_assert_msg(k8s_pod_make(&spec, &settings, &pod, &err) == 0, "%s", err.message);
+    ck_assert_msg(k8s_pod_make(&spec, &settings, NULL, &pod, &err) == 0, "%s", err.message);
     return cluster_put(POD, pod, status);
 }
 
@@ -115,6 +115,100 @@ START_TEST(a_stream_that_always_loses_some_is_an_error_and_nothing_is_left)
     assert_fault(provision(), ERROR_NO_ANSWER, "the hand could not be put in");
     ck_assert_uint_eq(cluster_count("exec publish"), 0);
     ck_assert_ptr_null(cluster_pod(POD));
+}
+END_TEST
+
+START_TEST(an_upload_that_breaks_off_is_made_again)
+{
+    cluster.broken = 2;
+    assert_provisioned();
+    ck_assert_uint_eq(cluster_count("exec upload"), 3);
+}
+END_TEST
+
+START_TEST(a_container_that_ends_under_an_upload_is_no_error_when_it_is_what_was_wanted)
+{
+    cluster.broken = 1;
+    cluster.steps[0] = STATUS_WAITS;
+    cluster.steps[1] = STATUS_RUNNING; /* somebody else has put a hand in */
+    assert_provisioned();
+    ck_assert_uint_eq(cluster_count("exec upload"), 1);
+}
+END_TEST
+
+START_TEST(a_pod_whose_making_was_not_answered_is_known_as_one_s_own)
+{
+    cluster.unanswered = 1;
+    assert_provisioned();
+    ck_assert(sandbox.created);
+    ck_assert_uint_eq(cluster_count("POST"), 1);
+    ck_assert_uint_eq(cluster_count("exec upload"), 1);
+}
+END_TEST
+
+#define STATUS_NO_WORKDIR                                                                          \
+    "{'phase':'Failed','containerStatuses':[{'name':'sandbox','state':{'terminated':{"             \
+    "'exitCode':1,'reason':'Error','message':'hand: mkdir /workspace: Permission denied "          \
+    "(as user 1000:1001)'}}}]}"
+
+static unsigned made;
+
+/* The second Pod is another one. */
+static void second_runs(const char *method, const char *path)
+{
+    (void)path;
+    if (strcmp(method, "POST") == 0 && ++made == 2) {
+        cluster.steps[2] = NULL;
+        cluster.runs_after_hand = true;
+    }
+}
+
+START_TEST(a_workdir_that_the_image_s_user_cannot_make_is_put_into_the_volume)
+{
+    cleanup_free char *json = NULL;
+
+    made = 0;
+    cluster.steps[2] = STATUS_NO_WORKDIR;
+    cluster.runs_after_hand = false;
+    cluster.before = second_runs;
+    assert_provisioned();
+    ck_assert(sandbox.created);
+    ck_assert_uint_eq(made, 2);
+    json = json_dumps(cluster_pod(POD), 0);
+    ck_assert_ptr_nonnull(strstr(json, "make=0755:1000:1001:/.handsfs/work"));
+}
+END_TEST
+
+START_TEST(a_workdir_that_cannot_be_made_even_so_is_an_error)
+{
+    cluster.steps[2] = STATUS_NO_WORKDIR;
+    cluster.runs_after_hand = false;
+    assert_fault(provision(), ERROR_IO, "Permission denied");
+    ck_assert_uint_eq(cluster_count("POST"), 2);
+    ck_assert_ptr_null(cluster_pod(POD));
+}
+END_TEST
+
+static unsigned dropped;
+
+/* The connection breaks before the server has read the request. */
+static void drop_pods(const char *method, const char *path)
+{
+    (void)path;
+    if (strcmp(method, "GET") == 0 && cluster_pod(POD) != NULL) {
+        json_object_del(cluster.pods, POD);
+        dropped++;
+    }
+}
+
+START_TEST(a_cluster_that_never_answers_the_making_is_an_error_and_not_asked_for_ever)
+{
+    dropped = 0;
+    cluster.unanswered = 100;
+    cluster.before = drop_pods;
+    assert_fault(provision(), ERROR_NO_ANSWER, "the connection was lost");
+    ck_assert_uint_eq(cluster_count("POST"), 3);
+    ck_assert_uint_eq(dropped, 2);
 }
 END_TEST
 
@@ -524,6 +618,12 @@ UNIT_SUITE(k8s_life)
     tcase_add_test(tcase, provision_finds_what_it_made);
     tcase_add_test(tcase, bytes_that_a_stream_lost_are_sent_again);
     tcase_add_test(tcase, a_stream_that_always_loses_some_is_an_error_and_nothing_is_left);
+    tcase_add_test(tcase, an_upload_that_breaks_off_is_made_again);
+    tcase_add_test(tcase, a_container_that_ends_under_an_upload_is_no_error_when_it_is_what_was_wanted);
+    tcase_add_test(tcase, a_pod_whose_making_was_not_answered_is_known_as_one_s_own);
+    tcase_add_test(tcase, a_cluster_that_never_answers_the_making_is_an_error_and_not_asked_for_ever);
+    tcase_add_test(tcase, a_workdir_that_the_image_s_user_cannot_make_is_put_into_the_volume);
+    tcase_add_test(tcase, a_workdir_that_cannot_be_made_even_so_is_an_error);
     tcase_add_test(tcase, who_loses_the_race_to_create_adopts_the_winner_s);
     tcase_add_test(tcase, who_adopts_waits_and_puts_the_hand_in_where_its_maker_does_not);
     tcase_add_loop_test(tcase, a_pod_made_differently_is_refused_and_left_alone, 0, 3);

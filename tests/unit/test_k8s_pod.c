@@ -78,6 +78,7 @@ END_TEST
 
 static struct sandbox_spec spec;
 static struct k8s_settings settings;
+static const struct k8s_owner *owner;
 
 static void set(struct env_list *list, const char *text)
 {
@@ -100,6 +101,7 @@ static void end(void)
 {
     sandbox_spec_release(&spec);
     k8s_settings_release(&settings);
+    owner = NULL;
 }
 
 static int describe(json_t **ret, struct error *err)
@@ -111,7 +113,7 @@ static int describe(json_t **ret, struct error *err)
         return -1;
     }
     settings = fresh;
-    return k8s_pod_make(&spec, &settings, ret, err);
+    return k8s_pod_make(&spec, &settings, owner, ret, err);
 }
 
 static json_t *pod_of_spec(void)
@@ -324,6 +326,21 @@ START_TEST(a_user_gets_a_workdir_of_its_own)
 }
 END_TEST
 
+START_TEST(the_image_s_own_user_gets_a_workdir_in_the_volume_where_it_is_known)
+{
+    static const struct k8s_owner agent = {1000, 2000};
+    json_auto_t *pod = pod_of_spec();
+    json_auto_t *known = NULL;
+
+    ck_assert(!is_mounted(sandbox_of(pod), "/workspace"));
+    owner = &agent;
+    known = pod_of_spec();
+    ck_assert(is_mounted(sandbox_of(known), "/workspace"));
+    ck_assert(has(json_object_get(hand_of(known), "command"), "make=0755:1000:2000:/.handsfs/work"));
+    ck_assert_ptr_null(k8s_at(known, "spec", "securityContext", "runAsUser", NULL));
+}
+END_TEST
+
 START_TEST(limits_are_requests_too)
 {
     json_auto_t *pod = NULL;
@@ -454,6 +471,7 @@ UNIT_SUITE(k8s_pod)
     tcase_add_test(tcase, with_a_network_or_a_policy_no_container_has_a_capability_more);
     tcase_add_test(tcase, a_read_only_root_has_volumes_where_it_may_be_written);
     tcase_add_test(tcase, a_user_gets_a_workdir_of_its_own);
+    tcase_add_test(tcase, the_image_s_own_user_gets_a_workdir_in_the_volume_where_it_is_known);
     tcase_add_test(tcase, limits_are_requests_too);
     tcase_add_test(tcase, capabilities_are_dropped_by_their_names);
     tcase_add_test(tcase, what_a_pod_cannot_be_is_refused);
