@@ -208,7 +208,7 @@ START_TEST(destroy_under_a_running_command_answers_it_sandbox_gone)
     run = session_exec(&S, "echo begun; sleep 300", 0);
     ck_assert(run.failed);
     ck_assert_int_eq(run.err.code, ERROR_SANDBOX_GONE);
-    ck_assert_uint_lt(clock_now_ms() - start, 10000);
+    ck_assert_uint_lt(clock_now_ms() - start, 60000); /* engines may be slow, and are not waited for for ever */
     waitpid(pid, NULL, 0);
 }
 END_TEST
