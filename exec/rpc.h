@@ -20,6 +20,7 @@ enum rpc_code {
     RPC_INVALID_REQUEST = -32600,
     RPC_METHOD_NOT_FOUND = -32601,
     RPC_INVALID_PARAMS = -32602,
+    RPC_INTERNAL_ERROR = -32603, /* MCP alone */
     RPC_SANDBOX_ERROR = -32000, /* `data.error` says which */
     RPC_OVER_LIMIT = -32001,    /* `data.limit` says which */
 };

@@ -5,7 +5,7 @@
 
 const struct verb *const verbs[] = {&verb_mount,   &verb_umount, &verb_exec, &verb_provision,
                                     &verb_ls,      &verb_status, &verb_read, &verb_write,
-                                    &verb_destroy, &verb_doctor, NULL};
+                                    &verb_mcp,     &verb_destroy, &verb_doctor, NULL};
 
 static void print_options(FILE *out, const char *title, unsigned groups)
 {

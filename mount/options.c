@@ -53,7 +53,7 @@ static const char *const special_choices[] = {
 #define AT(field) offsetof(struct options, field)
 
 static const struct option_row rows[] = {
-    {"backend", 0, OPTION_TEXT, OPTIONS_BACKEND, AT(backend), NULL, "NAME",
+    {"backend", 0, OPTION_TEXT, OPTIONS_BACKEND, AT(backend), NULL, "local|docker|k8s",
      "where the sandbox lives (default: local)", false},
     {"image", 0, OPTION_TEXT, OPTIONS_SPEC, AT(spec.image), NULL, "IMAGE",
      "what it is made from, for backends that have images", false},
@@ -595,6 +595,16 @@ int options_spec(struct options *options, const char *session, struct error *err
     options->spec.session = copy;
     options->spec.network = (enum network_mode)options->network;
     return sandbox_spec_check(&options->spec, err);
+}
+
+bool options_say_spec(const struct options *options)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if ((rows[i].groups & OPTIONS_SPEC) != 0 && (options->said >> i & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void options_fs(const struct options *options, struct fs_options *ret)

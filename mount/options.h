@@ -113,6 +113,9 @@ int options_session_of_attach(const struct options *options, char ret[MAX_SESSIO
 int options_spec(struct options *options, const char *session, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 
+/* Whether this call says what the sandbox is to be like, beyond files and environment. */
+bool options_say_spec(const struct options *options) __attribute__((nonnull));
+
 /* What the file system is told; owner is the calling user. */
 void options_fs(const struct options *options, struct fs_options *ret) __attribute__((nonnull));
 

@@ -50,7 +50,7 @@ struct verb {
 };
 
 extern const struct verb verb_mount, verb_umount, verb_exec, verb_provision, verb_ls, verb_status,
-    verb_read, verb_write, verb_destroy, verb_doctor;
+    verb_read, verb_write, verb_mcp, verb_destroy, verb_doctor;
 
 /* All of them, in the order of the help; NULL-terminated. */
 extern const struct verb *const verbs[];
