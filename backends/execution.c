@@ -1,5 +1,8 @@
 #include "backends/execution_internal.h"
 
+_Static_assert(EXECUTION_MAX_NAMED == WIRE_MAX_LEFT, "one bound for the names");
+_Static_assert(EXECUTION_NAME_BYTES == WIRE_MAX_LEFT_NAME + 1, "room for a name and a NUL");
+
 #include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -157,6 +160,26 @@ static void decide_timeout(struct execution *x)
     decide(x, ERROR_NONE, 0, "");
 }
 
+/* What else the hand says of it. */
+static void note_exit(struct execution_result *result, const struct wire_exit *e)
+{
+    result->told = true;
+    result->user_us = e->user_us;
+    result->system_us = e->system_us;
+    result->peak_kib = e->peak_kib;
+    result->oom_known = e->oom != WIRE_OOM_UNKNOWN;
+    result->oom_killed = e->oom == WIRE_OOM_YES;
+    result->left = e->left;
+    result->named = e->named;
+    for (unsigned i = 0; i < e->named; i++) {
+        const struct wire_text *name = &e->background[i].name;
+
+        result->background[i].pid = e->background[i].pid;
+        memcpy(result->background[i].name, name->data, name->length);
+        result->background[i].name[name->length] = '\0';
+    }
+}
+
 void execution_exited(struct execution *x, const struct wire_exit *e)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -164,9 +187,7 @@ void execution_exited(struct execution *x, const struct wire_exit *e)
     }
     x->result.exit_code = e->exit_code;
     x->result.signal = (int)e->signal;
-    x->result.cpu_us = e->cpu_us;
-    x->result.peak_kib = e->peak_kib;
-    x->result.left = e->left;
+    note_exit(&x->result, e);
     if (x->cancelled) {
         decide(x, ERROR_CANCELLED, 0, "the command was cancelled");
     } else if (x->late || deadline_passed(x)) {

@@ -30,6 +30,9 @@ struct execution_request {
     void (*room)(void *arg); /* execution_want_room() is fulfilled, from the loop; may be NULL */
 };
 
+#define EXECUTION_MAX_NAMED 32  /* processes in the background that a result names */
+#define EXECUTION_NAME_BYTES 65 /* with a NUL */
+
 struct execution_result {
     struct buffer out[2];  /* stdout, stderr: what was kept; done() may take them with buffer_move() */
     uint64_t dropped[2];   /* bytes beyond that, until the command's end */
@@ -37,9 +40,16 @@ struct execution_result {
     int exit_code;         /* -1 where a signal or the deadline ended it */
     int signal;            /* 0, or the signal that ended it (SIGKILL for a deadline) */
     uint64_t duration_ms;  /* from the request to the end, on this host's clock */
-    uint64_t cpu_us;       /* as far as the hand could tell, else 0 */
-    uint64_t peak_kib;
+    bool told;             /* the hand has said what follows; else it is 0 */
+    uint64_t user_us, system_us; /* of the command and what it waited for */
+    uint64_t peak_kib;     /* of the largest process of those */
+    bool oom_known, oom_killed; /* by the kernel, for want of memory */
     uint32_t left;         /* processes left in the background */
+    unsigned named;        /* of those, in `background` */
+    struct execution_left {
+        uint32_t pid;      /* inside */
+        char name[EXECUTION_NAME_BYTES]; /* any bytes */
+    } background[EXECUTION_MAX_NAMED];
 };
 
 /* `err` is NULL and `result` given where the command ran (whatever its exit, a deadline included);

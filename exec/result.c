@@ -61,6 +61,42 @@ static struct stream stream_of(const struct buffer *kept, uint64_t dropped)
     return s;
 }
 
+static json_t *boolean_or_null(bool known, bool value)
+{
+    return known ? json_boolean(value) : json_null();
+}
+
+/* What was left, by the names that the processes give themselves: any bytes, so not more than to look at. */
+static json_t *background_json(const struct execution_result *result)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < result->named; i++) {
+        const struct execution_left *left = &result->background[i];
+
+        json_array_append_new(list, json_pack("{s:I, s:o}", "pid", (json_int_t)left->pid, "name",
+                                              utf8_json(left->name, strlen(left->name))));
+    }
+    return list;
+}
+
+/* What only the hand can tell; null where it did not. */
+static json_t *use_json(const struct execution_result *result)
+{
+    bool peak_fits = result->peak_kib <= INT64_MAX / 1024;
+
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "user_ms",
+                     result->told ? json_integer((json_int_t)(result->user_us / 1000)) : json_null(),
+                     "system_ms",
+                     result->told ? json_integer((json_int_t)(result->system_us / 1000)) : json_null(),
+                     "peak_memory",
+                     result->told && peak_fits ? json_integer((json_int_t)(result->peak_kib * 1024))
+                                               : json_null(),
+                     "oom_killed", boolean_or_null(result->oom_known, result->oom_killed),
+                     "background", background_json(result), "background_count",
+                     (json_int_t)result->left);
+}
+
 json_t *exec_result_json(const struct execution_result *result)
 {
     bool exited = result->signal == 0 && !result->timed_out && result->exit_code >= 0;
@@ -73,14 +109,16 @@ json_t *exec_result_json(const struct execution_result *result)
         "stdout_truncated", out.dropped > 0, "stderr_truncated", err.dropped > 0, "stdout_dropped",
         (json_int_t)out.dropped, "stderr_dropped", (json_int_t)err.dropped, "duration_ms",
         (json_int_t)result->duration_ms);
+    json_t *use = use_json(result);
     json_t *object = json_object();
 
     if (result_put_bytes(object, "stdout", result->out[0].data, out.length) < 0 ||
         result_put_bytes(object, "stderr", result->out[1].data, err.length) < 0 ||
-        json_object_update(object, rest) < 0) {
+        json_object_update(object, rest) < 0 || json_object_update(object, use) < 0) {
         json_decref(object);
         object = NULL;
     }
     json_decref(rest);
+    json_decref(use);
     return object;
 }

@@ -112,13 +112,19 @@ static void take_failure(struct execution *e, const struct report *report)
     }
 }
 
-static void take_status(struct execution *e, int status, uint64_t cpu_us, uint64_t peak_kib)
+static void take_use(struct execution *e, uint64_t user_us, uint64_t system_us, uint64_t peak_kib)
+{
+    e->exit.user_us = user_us;
+    e->exit.system_us = system_us;
+    e->exit.peak_kib = peak_kib;
+}
+
+static void take_status(struct execution *e, int status)
 {
     e->ended = true;
     e->exit.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     e->exit.signal = WIFEXITED(status) ? 0 : (uint32_t)WTERMSIG(status);
-    e->exit.cpu_us = cpu_us;
-    e->exit.peak_kib = peak_kib;
+    e->exit.oom = oom_since_start(e);
 }
 
 /* The command has ended and nothing is in the way of saying so. */
@@ -136,7 +142,9 @@ static void settle(struct execution *e, bool others)
         e->exit.sent[i] = stream_end(s);
     }
     input_close(e);
-    e->exit.left = others ? execution_count_left(e) : 0;
+    if (others) {
+        execution_look_left(e);
+    }
     e->settled = true;
 }
 
@@ -155,7 +163,8 @@ static void take_report(struct execution *e, const struct report *report)
         take_failure(e, report);
         break;
     case REPORT_ENDED:
-        take_status(e, report->status, report->cpu_us, report->peak_kib);
+        take_use(e, report->user_us, report->system_us, report->peak_kib);
+        take_status(e, report->status);
         break;
     case REPORT_REST:
         settle(e, report->others != 0);
@@ -211,6 +220,7 @@ static struct execution *execution_new(struct executions *set, uint64_t id,
     list_init(&e->by_owner);
     list_init(&e->by_set);
     e->terminal = -1;
+    e->oom_before = oom_count(set);
     for (unsigned i = 0; i < 2; i++) {
         struct stream *s = &e->streams[i];
 
@@ -328,10 +338,10 @@ static void command_reaped(struct executions *set, pid_t pid, int status, const 
         return;
     }
     e->state = EXECUTION_RUNNING;
-    take_status(e, status,
-                (uint64_t)(use->ru_utime.tv_sec + use->ru_stime.tv_sec) * 1000000 +
-                    (uint64_t)(use->ru_utime.tv_usec + use->ru_stime.tv_usec),
-                (uint64_t)use->ru_maxrss);
+    take_use(e, (uint64_t)use->ru_utime.tv_sec * 1000000 + (uint64_t)use->ru_utime.tv_usec,
+             (uint64_t)use->ru_stime.tv_sec * 1000000 + (uint64_t)use->ru_stime.tv_usec,
+             (uint64_t)use->ru_maxrss);
+    take_status(e, status);
     if (e->supervisor == NULL) {
         settle(e, true);
         execution_changed(e);
@@ -356,7 +366,7 @@ static void supervisor_lost(struct execution *e)
     if (e->ended && !e->settled) {
         settle(e, true);
     } else if (e->settled && !e->told_exit) {
-        e->exit.left = execution_count_left(e);
+        execution_look_left(e);
     }
     if (starting) {
         execution_kill(e);
@@ -380,7 +390,7 @@ static void supervisor_reaped(struct supervisor *s, int status)
     } else {
         if (e->killing) { /* it ends when nothing is left below it */
             e->killing = e->kill_waits = false;
-            e->exit.left = 0;
+            e->exit.left = e->exit.named = 0;
         }
         execution_changed(e);
     }

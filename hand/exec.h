@@ -86,6 +86,8 @@ struct execution {
     bool ended;   /* the status of the command is known */
     bool settled; /* and what it has left behind: `exit` is complete */
     struct wire_exit exit;
+    char left_names[WIRE_MAX_LEFT][WIRE_MAX_LEFT_NAME]; /* the texts of exit.background */
+    uint64_t oom_before; /* oom_count() at its start */
     struct error failure;
     bool quiet; /* the host came back and has not said yet what it has: nothing is told before that */
     bool told_started, told_exit;
@@ -117,6 +119,7 @@ struct executions {
     int proc_fd, workdir_fd, null_fd;
     int ptmx_fd;               /* O_PATH, where terminals come from; -1: from nowhere */
     int ptmx_errno;            /* why */
+    int oom_fd;                /* a file of the memory cgroup's that counts kills; -1: none is to be seen */
     mode_t umask;              /* of the commands */
     struct rlimit descriptors; /* theirs too */
     struct list all;           /* in the order of their start */
@@ -202,6 +205,16 @@ size_t terminal_eof(int fd, uint8_t last, uint8_t ret[2]) __attribute__((nonnull
 /* Nothing where it has none. */
 void execution_resize(struct execution *e, uint16_t rows, uint16_t columns) __attribute__((nonnull));
 
+/* ---- Memory (exec_oom.c) ---- */
+
+/* Finds the kernel's count, before anything runs here that could put something else there. */
+void oom_find(struct executions *set) __attribute__((nonnull));
+/* How many processes of the sandbox the kernel has killed for want of memory; OOM_UNKNOWN. */
+#define OOM_UNKNOWN UINT64_MAX
+uint64_t oom_count(const struct executions *set) __attribute__((nonnull));
+/* Whether one of them was this command's: it has ended. */
+enum wire_oom oom_since_start(const struct execution *e) __attribute__((nonnull));
+
 /* ---- The start (exec_launch.c) ---- */
 
 /* Opens the pipes of `e` and forks its supervisor; the supervisor's pid. */
@@ -214,8 +227,8 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
 void execution_kill(struct execution *e) __attribute__((nonnull));
 /* The set's kill_timer: one look at all trees that are to be killed. */
 void executions_kill_step(struct timer *timer) __attribute__((nonnull));
-/* Processes of its tree that are alive. */
-uint32_t execution_count_left(struct execution *e) __attribute__((nonnull));
+/* Which processes of its tree are alive: into `exit`. */
+void execution_look_left(struct execution *e) __attribute__((nonnull));
 /* Finds out who has lost a supervisor just now; what belongs to nobody known is `newest`'s (or NULL). */
 void strays_find(struct executions *set, struct execution *newest) __attribute__((nonnull(1)));
 /* The strays of this execution are nobody's. */

@@ -154,21 +154,38 @@ static void mark_roots(struct process_list *list, const struct execution *e)
     }
 }
 
-uint32_t execution_count_left(struct execution *e)
+/* Puts down the first of those that have this owner. */
+static void name_left(struct execution *e, const struct process_list *list)
+{
+    for (size_t i = 0; i < list->count && e->exit.named < WIRE_MAX_LEFT; i++) {
+        const struct process *p = &list->at[i];
+        struct wire_left *left = &e->exit.background[e->exit.named];
+        char *name = e->left_names[e->exit.named];
+
+        if (p->owner == e && !p->dead) {
+            left->pid = (uint32_t)p->pid;
+            left->name.length = process_name(e->set->proc_fd, p->pid, name, WIRE_MAX_LEFT_NAME);
+            left->name.data = name;
+            e->exit.named++;
+        }
+    }
+}
+
+void execution_look_left(struct execution *e)
 {
     struct process_list list = {NULL, 0, 0};
-    uint32_t n = 0;
 
+    e->exit.left = e->exit.named = 0;
     if (processes_read(&list, e->set->proc_fd) == 0) {
         if (e->orphaned) {
             strays_note(e->set, &list, newest_orphaned(e->set));
         }
         mark_roots(&list, e);
         processes_mark_below(&list);
-        n = (uint32_t)processes_of(&list, e);
+        e->exit.left = (uint32_t)processes_of(&list, e);
+        name_left(e, &list);
     }
     processes_release(&list);
-    return n;
 }
 
 /* ---- Killing ------------------------------------------------------------------------------------ */
@@ -211,6 +228,7 @@ static void kill_check(struct execution *e, uint64_t now)
     e->killing = !dead && now - e->kill_since < EXEC_KILL_GIVE_UP_MS;
     if (e->kill_waits && !waits && e->settled) {
         e->exit.left = (uint32_t)e->kill_left;
+        e->exit.named = 0;
     }
     if (e->kill_waits != waits || !e->killing) {
         e->kill_waits = waits;

@@ -239,6 +239,7 @@ static int open_places(struct server *server, const char *workdir, struct error 
         return -1;
     }
     terminals_find(set);
+    oom_find(set);
     set->workdir_fd = open_or_say(workdir, O_PATH | O_DIRECTORY, err);
     return set->workdir_fd < 0 ? -1 : 0;
 }

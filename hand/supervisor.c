@@ -167,8 +167,8 @@ static void report_end(int fd, pid_t command, const siginfo_t *info, const struc
         .kind = REPORT_ENDED,
         .pid = command,
         .status = status_of(info),
-        .cpu_us = (uint64_t)(use->utime[0] + use->stime[0]) * 1000000 +
-                  (uint64_t)(use->utime[1] + use->stime[1]),
+        .user_us = (uint64_t)use->utime[0] * 1000000 + (uint64_t)use->utime[1],
+        .system_us = (uint64_t)use->stime[0] * 1000000 + (uint64_t)use->stime[1],
         .peak_kib = (uint64_t)use->maxrss,
     };
 

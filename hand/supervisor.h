@@ -16,7 +16,7 @@ enum report_kind {
     REPORT_BORN,    /* the process that becomes the command is there: pid; told by that process */
     REPORT_STARTED, /* the command was executed: pid */
     REPORT_FAILED,  /* nothing was run: step, os_errno */
-    REPORT_ENDED,   /* the command ended: status as of wait(2), cpu_us, peak_kib */
+    REPORT_ENDED,   /* the command ended: status as of wait(2), user_us, system_us, peak_kib */
     REPORT_REST,    /* follows REPORT_ENDED: others */
 };
 
@@ -30,7 +30,7 @@ struct report {
     int32_t os_errno;
     int32_t status;
     uint32_t others; /* 1: the command has left children behind */
-    uint64_t cpu_us;
+    uint64_t user_us, system_us;
     uint64_t peak_kib;
 };
 

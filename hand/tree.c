@@ -93,6 +93,24 @@ pid_t process_parent(int proc_fd, pid_t pid)
     return process_read(proc_fd, pid, &process) < 0 ? -1 : process.parent;
 }
 
+size_t process_name(int proc_fd, pid_t pid, char *name, size_t size)
+{
+    char path[32];
+    ssize_t n;
+    cleanup_fd int fd = -1;
+
+    snprintf(path, sizeof path, "%ld/comm", (long)pid);
+    fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, name, size);
+    if (n <= 0) {
+        return 0;
+    }
+    if (name[n - 1] == '\n') {
+        n--;
+    }
+    return strnlen(name, (size_t)n);
+}
+
 static int list_add(struct process_list *list, const struct process *process)
 {
     if (list->count == list->capacity) {

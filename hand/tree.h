@@ -29,6 +29,9 @@ struct process_list {
 /* One of them: who its parent is, 0 where that is outside the PID namespace, -1 where /proc does not tell. */
 pid_t process_parent(int proc_fd, pid_t pid);
 
+/* What it calls itself, without a NUL: its length, 0 where /proc does not tell. */
+size_t process_name(int proc_fd, pid_t pid, char *name, size_t size) __attribute__((nonnull));
+
 /* -1 with errno, and an empty list. `proc_fd` is a directory descriptor of /proc. */
 int processes_read(struct process_list *list, int proc_fd) __attribute__((warn_unused_result));
 void processes_release(struct process_list *list);

@@ -708,13 +708,38 @@ int wire_put_exit(struct buffer *out, const struct wire_exit *e)
     for (unsigned i = 0; i < 2; i++) {
         r |= wire_put_u64(out, e->total[i]) | wire_put_u64(out, e->sent[i]);
     }
-    r |= wire_put_u64(out, e->cpu_us) | wire_put_u64(out, e->peak_kib) | wire_put_u32(out, e->left);
+    r |= wire_put_u64(out, e->user_us) | wire_put_u64(out, e->system_us) |
+         wire_put_u64(out, e->peak_kib) | wire_put_u8(out, (uint8_t)e->oom) |
+         wire_put_u32(out, e->left) | wire_put_u32(out, e->named);
+    for (uint32_t i = 0; i < e->named; i++) {
+        r |= wire_put_u32(out, e->background[i].pid) | put_text(out, &e->background[i].name);
+    }
     return r < 0 ? -1 : 0;
+}
+
+static int get_background(struct wire_reader *r, struct wire_exit *ret)
+{
+    ret->left = wire_get_u32(r);
+    ret->named = wire_get_u32(r);
+    if (ret->named > WIRE_MAX_LEFT || ret->named > ret->left) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < ret->named; i++) {
+        struct wire_left *left = &ret->background[i];
+
+        left->pid = wire_get_u32(r);
+        left->name = get_text(r, WIRE_MAX_LEFT_NAME);
+        if (memchr(left->name.data, '\0', left->name.length) != NULL) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 int wire_get_exit(const uint8_t *payload, size_t length, struct wire_exit *ret)
 {
     struct wire_reader r = {payload, length, false};
+    unsigned oom;
 
     ret->exit_code = (int32_t)wire_get_u32(&r);
     ret->signal = wire_get_u32(&r);
@@ -725,9 +750,14 @@ int wire_get_exit(const uint8_t *payload, size_t length, struct wire_exit *ret)
             return -1;
         }
     }
-    ret->cpu_us = wire_get_u64(&r);
+    ret->user_us = wire_get_u64(&r);
+    ret->system_us = wire_get_u64(&r);
     ret->peak_kib = wire_get_u64(&r);
-    ret->left = wire_get_u32(&r);
+    oom = wire_get_u8(&r);
+    ret->oom = (enum wire_oom)oom;
+    if (oom > WIRE_OOM_YES || get_background(&r, ret) < 0) {
+        return -1;
+    }
     if (ret->exit_code < -1 || ret->exit_code > 255 || ret->signal > 64 ||
         (ret->exit_code == -1) != (ret->signal != 0)) {
         return -1;

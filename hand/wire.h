@@ -23,7 +23,7 @@
 #include "sandbox/error.h"
 
 #define WIRE_MAGIC UINT32_C(0x31444e48) /* "HND1" */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define WIRE_HEADER_BYTES 16
 #define WIRE_MAX_DATA (1u << 20)    /* file data in one frame; larger transfers are several calls */
 #define WIRE_MAX_COMMAND (8u << 20) /* EXEC is the one frame that may be larger than the rest */
@@ -315,14 +315,28 @@ int wire_put_exec(struct buffer *out, const struct wire_exec *exec) __attribute_
 int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
     __attribute__((warn_unused_result));
 
+#define WIRE_MAX_LEFT 32      /* processes that are named in an EXIT */
+#define WIRE_MAX_LEFT_NAME 64 /* bytes: any but NUL, as a process likes to call itself */
+
+struct wire_left {
+    uint32_t pid; /* inside */
+    struct wire_text name;
+};
+
+/* Whether the kernel killed a process because memory had run out. */
+enum wire_oom { WIRE_OOM_UNKNOWN, WIRE_OOM_NO, WIRE_OOM_YES };
+
 struct wire_exit {
     int32_t exit_code;  /* -1 where a signal ended it */
     uint32_t signal;    /* 0, or the number */
     uint64_t total[2];  /* bytes produced on stdout, stderr until the command's end */
     uint64_t sent[2];   /* of those, delivered as OUTPUT */
-    uint64_t cpu_us;    /* user and system time of the command and what it waited for */
+    uint64_t user_us, system_us; /* time of the command and what it waited for */
     uint64_t peak_kib;  /* largest resident set of one process of those */
     uint32_t left;      /* processes left in the background at the command's end */
+    uint32_t named;     /* of those, in `background` */
+    struct wire_left background[WIRE_MAX_LEFT];
+    enum wire_oom oom;
 };
 
 int wire_put_exit(struct buffer *out, const struct wire_exit *e) __attribute__((warn_unused_result));

@@ -66,7 +66,7 @@ static void finish(const struct outcome *outcome, enum error_code code)
 START_TEST(a_command_gives_its_streams_its_code_and_its_counts)
 {
     struct outcome outcome;
-    struct wire_exit e = {.exit_code = 7, .total = {5, 100}, .sent = {5, 32}, .cpu_us = 3,
+    struct wire_exit e = {.exit_code = 7, .total = {5, 100}, .sent = {5, 32}, .user_us = 3,
                           .peak_kib = 4, .left = 2};
     uint64_t id;
 

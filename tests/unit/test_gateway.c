@@ -128,7 +128,7 @@ START_TEST(exec_gives_what_the_command_did)
     ck_assert_str_eq(text(answer, "stderr"), "");
     ck_assert(json_is_integer(json_object_get(answer, "exit_code")));
     ck_assert(json_is_null(json_object_get(answer, "signal")));
-    ck_assert_int_eq((int)json_object_size(answer), 11);
+    ck_assert_int_eq((int)json_object_size(answer), 17);
     json_decref(answer);
     answer = bed_call(client, "exec", "{\"command\":\"exit 7\"}");
     ck_assert_int_eq(number(answer, "exit_code"), 7);

@@ -6,6 +6,10 @@
 #include "exec/result.h"
 #include "exec/utf8.h"
 
+#define NOTHING_TOLD                                                                               \
+    "\"user_ms\":null,\"system_ms\":null,\"peak_memory\":null,\"oom_killed\":null,\"background\":[]," \
+    "\"background_count\":0"
+
 static bool valid(const char *text)
 {
     return utf8_valid((const uint8_t *)text, strlen(text));
@@ -89,7 +93,38 @@ START_TEST(a_result_has_exactly_the_fields_of_the_protocol)
     result.exit_code = 3;
     expect("{\"stdout\":\"out\\n\",\"stderr\":\"err\",\"exit_code\":3,\"signal\":null,\"timed_out\":false,"
            "\"truncated\":false,\"stdout_truncated\":false,\"stderr_truncated\":false,"
-           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812}");
+           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812," NOTHING_TOLD "}");
+}
+END_TEST
+
+START_TEST(what_the_hand_tells_is_given_in_full)
+{
+    result.told = result.oom_known = result.oom_killed = true;
+    result.user_us = 1999;
+    result.system_us = 3000000;
+    result.peak_kib = 5;
+    result.left = 3;
+    result.named = 2;
+    result.background[0] = (struct execution_left){7, "sleep"};
+    result.background[1] = (struct execution_left){8, "a\"\xff\n"};
+    expect("{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"signal\":null,\"timed_out\":false,"
+           "\"truncated\":false,\"stdout_truncated\":false,\"stderr_truncated\":false,"
+           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812,\"user_ms\":1,"
+           "\"system_ms\":3000,\"peak_memory\":5120,\"oom_killed\":true,\"background_count\":3,"
+           "\"background\":[{\"pid\":7,\"name\":\"sleep\"},{\"pid\":8,\"name\":\"a\\\"\\ufffd\\n\"}]}");
+}
+END_TEST
+
+START_TEST(a_peak_that_cannot_be_is_not_given)
+{
+    result.told = true;
+    result.peak_kib = UINT64_MAX;
+    result.user_us = UINT64_MAX;
+    expect("{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"signal\":null,\"timed_out\":false,"
+           "\"truncated\":false,\"stdout_truncated\":false,\"stderr_truncated\":false,"
+           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812,"
+           "\"user_ms\":18446744073709551,\"system_ms\":0,\"peak_memory\":null,\"oom_killed\":null,"
+           "\"background\":[],\"background_count\":0}");
 }
 END_TEST
 
@@ -100,7 +135,7 @@ START_TEST(a_deadline_leaves_a_signal_and_no_exit_code)
     result.exit_code = -1;
     expect("{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":null,\"signal\":\"SIGKILL\",\"timed_out\":true,"
            "\"truncated\":false,\"stdout_truncated\":false,\"stderr_truncated\":false,"
-           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812}");
+           "\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812," NOTHING_TOLD "}");
 }
 END_TEST
 
@@ -110,7 +145,7 @@ START_TEST(bytes_that_are_no_text_come_as_base64_and_nul_is_text)
     put(1, "\xff\xfe", 2);
     expect("{\"stdout\":\"a\\u0000b\",\"stderr_base64\":\"//4=\",\"exit_code\":0,\"signal\":null,"
            "\"timed_out\":false,\"truncated\":false,\"stdout_truncated\":false,"
-           "\"stderr_truncated\":false,\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812}");
+           "\"stderr_truncated\":false,\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812," NOTHING_TOLD "}");
 }
 END_TEST
 
@@ -120,7 +155,7 @@ START_TEST(a_character_that_the_cap_cut_is_counted_as_dropped)
     result.dropped[0] = 10;
     expect("{\"stdout\":\"euro \",\"stderr\":\"\",\"exit_code\":0,\"signal\":null,\"timed_out\":false,"
            "\"truncated\":true,\"stdout_truncated\":true,\"stderr_truncated\":false,"
-           "\"stdout_dropped\":12,\"stderr_dropped\":0,\"duration_ms\":812}");
+           "\"stdout_dropped\":12,\"stderr_dropped\":0,\"duration_ms\":812," NOTHING_TOLD "}");
 }
 END_TEST
 
@@ -130,7 +165,7 @@ START_TEST(bytes_without_meaning_keep_every_byte_at_the_cap)
     result.dropped[1] = 1;
     expect("{\"stdout\":\"\",\"stderr_base64\":\"/+KC\",\"exit_code\":0,\"signal\":null,"
            "\"timed_out\":false,\"truncated\":true,\"stdout_truncated\":false,"
-           "\"stderr_truncated\":true,\"stdout_dropped\":0,\"stderr_dropped\":1,\"duration_ms\":812}");
+           "\"stderr_truncated\":true,\"stdout_dropped\":0,\"stderr_dropped\":1,\"duration_ms\":812," NOTHING_TOLD "}");
 }
 END_TEST
 
@@ -139,7 +174,7 @@ START_TEST(a_character_that_the_command_itself_cut_is_not_touched)
     put(0, "a\xe2\x82", 3);
     expect("{\"stdout_base64\":\"YeKC\",\"stderr\":\"\",\"exit_code\":0,\"signal\":null,"
            "\"timed_out\":false,\"truncated\":false,\"stdout_truncated\":false,"
-           "\"stderr_truncated\":false,\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812}");
+           "\"stderr_truncated\":false,\"stdout_dropped\":0,\"stderr_dropped\":0,\"duration_ms\":812," NOTHING_TOLD "}");
 }
 END_TEST
 
@@ -166,6 +201,8 @@ UNIT_SUITE(result)
     tcase_add_test(tcase, utf8_is_what_the_standard_says);
     tcase_add_test(tcase, only_a_character_that_is_cut_off_is_taken_away);
     tcase_add_test(tcase, a_result_has_exactly_the_fields_of_the_protocol);
+    tcase_add_test(tcase, what_the_hand_tells_is_given_in_full);
+    tcase_add_test(tcase, a_peak_that_cannot_be_is_not_given);
     tcase_add_test(tcase, a_deadline_leaves_a_signal_and_no_exit_code);
     tcase_add_test(tcase, bytes_that_are_no_text_come_as_base64_and_nul_is_text);
     tcase_add_test(tcase, a_character_that_the_cap_cut_is_counted_as_dropped);

@@ -484,6 +484,32 @@ static int decode_exit(struct wire_exit e)
     return wire_get_exit(b.data, b.length, &back);
 }
 
+/* An exit that names one process so. */
+static int decode_left(uint32_t left, uint32_t named, const char *name, size_t length)
+{
+    struct wire_exit e = {.left = left, .named = named};
+
+    for (uint32_t i = 0; i < named; i++) {
+        e.background[i] = (struct wire_left){100 + i, {name, length}};
+    }
+    return decode_exit(e);
+}
+
+START_TEST(processes_that_were_left_are_named_within_bounds)
+{
+    char name[WIRE_MAX_LEFT_NAME + 1];
+
+    memset(name, '/', sizeof name);
+    ck_assert_int_eq(decode_left(3, 0, "", 0), 0);
+    ck_assert_int_eq(decode_left(3, 2, "", 0), 0);
+    ck_assert_int_eq(decode_left(100, WIRE_MAX_LEFT, "\xff\n", 2), 0);
+    ck_assert_int_eq(decode_left(1, 2, "x", 1), -1);
+    ck_assert_int_eq(decode_left(1, 1, "a\0b", 3), -1);
+    ck_assert_int_eq(decode_left(1, 1, name, WIRE_MAX_LEFT_NAME), 0);
+    ck_assert_int_eq(decode_left(1, 1, name, WIRE_MAX_LEFT_NAME + 1), -1);
+}
+END_TEST
+
 START_TEST(an_end_is_either_a_code_or_a_signal)
 {
     ck_assert_int_eq(decode_exit((struct wire_exit){.exit_code = 0}), 0);
@@ -495,6 +521,8 @@ START_TEST(an_end_is_either_a_code_or_a_signal)
     ck_assert_int_eq(decode_exit((struct wire_exit){.exit_code = -2, .signal = 9}), -1);
     ck_assert_int_eq(decode_exit((struct wire_exit){.exit_code = -1, .signal = 65}), -1);
     ck_assert_int_eq(decode_exit((struct wire_exit){.total = {0, 5}, .sent = {0, 6}}), -1);
+    ck_assert_int_eq(decode_exit((struct wire_exit){.oom = WIRE_OOM_YES}), 0);
+    ck_assert_int_eq(decode_exit((struct wire_exit){.oom = (enum wire_oom)3}), -1);
 }
 END_TEST
 
@@ -520,4 +548,5 @@ UNIT_SUITE(wire)
     tcase_add_test(tcase, greetings_of_another_protocol_or_version_are_refused);
     tcase_add_test(tcase, an_execution_carries_text_without_nul_and_assignments);
     tcase_add_test(tcase, an_end_is_either_a_code_or_a_signal);
+    tcase_add_test(tcase, processes_that_were_left_are_named_within_bounds);
 }
