@@ -1,11 +1,9 @@
 /* One client for a session, whether it is mounted or not.
  *
  * Where a mount serves the session, this is a connection to its control socket: commands then keep to the
- * mount's barrier. Where none does, this process attaches to the sandbox itself, and a thread of it runs a
- * link and a gateway, which is spoken to over a socketpair(2). So verbs know one protocol, handsfs-exec(7),
- * and one way of running a command.
- *
- * The thread takes no signals. */
+ * mount's barrier. Where none does, a process beside this one attaches to the sandbox and runs a link and a
+ * gateway (mount/own_gateway.h), which is spoken to over a socketpair(2). So verbs know one protocol,
+ * handsfs-exec(7), and one way of running a command, and what they run ends with them, however they end. */
 #ifndef HANDSFS_MOUNT_SESSION_CLIENT_H
 #define HANDSFS_MOUNT_SESSION_CLIENT_H
 

@@ -7,7 +7,7 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/clock.h"
 
-#define PROVISION_MS 60000
+#define PROVISION_MS 110000
 #define NAME_BYTES 64
 
 struct fixture fixture;

@@ -118,6 +118,21 @@ it_holds "destroy is idempotent and leaves nothing" destroying
 helps() { handsfs --help | grep -q mount && for v in mount umount exec provision ls status read write destroy doctor; do handsfs "$v" --help | grep -q "handsfs $v" || return 1; done; }
 it_holds "every verb explains itself" helps
 
+# A verb that is killed, where no mount serves the session, takes what it runs with it; nobody waits for its output.
+runs_inside() { handsfs exec -n "$S-killed" -- 'for f in /proc/[0-9]*/cmdline; do tr "\0" " " <"$f" 2>/dev/null; echo; done' | grep -qx "$1 "; }
+killed_alone()
+{
+    handsfs provision "$S-killed" || return 1
+    ("$HANDSFS" exec -n "$S-killed" -- 'echo up; sleep 987654' & echo $! >"$T/killed"; wait) >"$T/killed.out" 2>&1 &
+    eventually 20 runs_inside 'sleep 987654' && kill -KILL "$(cat "$T/killed")" && wait
+    eventually 10 not_inside 'sleep 987654'
+    local r=$?
+    handsfs destroy "$S-killed"
+    return "$r"
+}
+not_inside() { handsfs exec -n "$S-killed" -- true && ! runs_inside "$1"; }
+it_holds "a command dies with its exec, also where that is killed and nothing is mounted" killed_alone
+
 ordinary_user()
 {
     [ "$(id -u)" = 0 ] && id nobody >/dev/null && command -v setpriv >/dev/null || return 0
