@@ -16,7 +16,10 @@ struct execution;
 #define EXECUTION_MAX_UNTAKEN (EXECUTION_WINDOW + (1u << 20)) /* with what a pipe holds at the command's end */
 typedef void (*execution_output)(void *arg, unsigned stream, const void *data, size_t length);
 
+#define EXECUTION_MAX_ARGUMENTS (96u << 10)
 struct execution_request {
+    const char *tool;    /* NULL: bash runs the command; else a verb of the hand's tool program (hand/tool.h),
+                            with `command` as its arguments, EXECUTION_MAX_ARGUMENTS bytes at most */
     const char *command; /* for /bin/bash -c, at most MAX_COMMAND_BYTES, no NUL inside */
     size_t command_length;
     const char *cwd;       /* NULL or "": the workdir; a relative one starts there */

@@ -22,7 +22,9 @@ static int put_env(struct buffer *out, const char *const *env, uint32_t *ret_cou
 static int put_exec(struct execution *x, const struct execution_request *request, struct buffer *env)
 {
     const char *cwd = request->cwd != NULL ? request->cwd : "";
+    const char *tool = request->tool != NULL ? request->tool : "";
     struct wire_exec exec = {
+        .tool = {tool, strlen(tool)},
         .command = {request->command, request->command_length},
         .cwd = {cwd, strlen(cwd)},
         .has_stdin = request->has_stdin,

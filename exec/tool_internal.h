@@ -98,27 +98,45 @@ void tool_finish(struct tool_call *call) __attribute__((nonnull));
 
 /* ---- The hand's tool program (tool_program.c) ---- */
 
+/* The arguments of the program, and its input. */
+struct tool_program {
+    struct buffer arguments;
+    struct buffer input;
+    bool has_input;
+    bool failed; /* something did not fit */
+};
+#define TOOL_PROGRAM_INIT {BUFFER_INIT(EXECUTION_MAX_ARGUMENTS), BUFFER_INIT(2 * MAX_FILE_BYTES), false, false}
+
+void tool_program_text(struct tool_program *program, const char *name, const char *value, size_t length)
+    __attribute__((nonnull));
+void tool_program_number(struct tool_program *program, const char *name, int64_t value)
+    __attribute__((nonnull));
+void tool_program_input(struct tool_program *program, const void *data, size_t length)
+    __attribute__((nonnull(1)));
+
+/* How it ended. */
 struct tool_program_end {
-    struct buffer *out;    /* what it printed; may be taken with buffer_move() */
-    bool truncated;        /* and there was more */
+    struct buffer *out; /* what it printed; may be taken with buffer_move() */
     bool timed_out;
-    json_t *stats;         /* the names and numbers or words that it said at its end; borrowed */
+    json_t *said;       /* what else it said, by name: numbers and words; borrowed */
 };
 
-struct tool_arguments {
-    struct buffer text;
-};
-void tool_argument(struct tool_arguments *a, const char *name, const char *value, size_t length)
-    __attribute__((nonnull));
-void tool_argument_number(struct tool_arguments *a, const char *name, int64_t value)
+/* Runs `verb` of the hand's tool program; `program` is released. `out_max` bounds what it prints. `then` is called
+ * where it ran, and did not fail by its own account; else the call is ended. */
+void tool_program_run(struct tool_call *call, const char *verb, struct tool_program *program,
+                      uint64_t out_max,
+                      void (*then)(struct tool_call *call, const struct tool_program_end *end))
     __attribute__((nonnull));
 
-/* Runs `verb` with these arguments (released here) and `input` (may be NULL) as its stdin. `then` is called
- * where it ran and did not fail by its own account; else the call is ended. */
-void tool_program(struct tool_call *call, const char *verb, struct tool_arguments *arguments,
-                  const struct buffer *input, uint64_t keep,
-                  void (*then)(struct tool_call *call, const struct tool_program_end *end))
-    __attribute__((nonnull(1, 2, 3, 6)));
+/* A number that it said, 0 where none. */
+int64_t tool_said(const struct tool_program_end *end, const char *name) __attribute__((nonnull));
+
+/* Adds what a search could not look at, each on a line. */
+void tool_add_notes(const struct tool_program_end *end, char *notes, size_t size) __attribute__((nonnull));
+
+/* Ends the call where it had no end of its own: with what it printed until then. */
+void tool_end_timed_out(struct tool_call *call, const struct tool_program_end *end, json_t *structured)
+    __attribute__((nonnull(1, 2)));
 
 /* ---- The tools ---- */
 

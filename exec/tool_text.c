@@ -130,6 +130,7 @@ void tool_end_whole(struct tool_call *call, bool is_error, json_t *structured)
     call->result.structured = structured != NULL ? structured : json_object();
     strip_nul(&call->text);
     call->result.text = text_json(&call->text, call->text.length);
+    json_object_set(call->result.structured, "output", call->result.text);
     tool_finish(call);
 }
 

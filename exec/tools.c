@@ -170,4 +170,6 @@ json_t *tool_json(const struct tool *tool)
                      (int)tool->idempotent, "openWorldHint", (int)tool->open_world);
 }
 
-const struct tool *const tools[] = {&tool_bash, &tool_write, NULL};
+const struct tool *const tools[] = {
+    &tool_bash, &tool_read, &tool_write, &tool_edit, &tool_glob, &tool_grep, NULL,
+};

@@ -105,7 +105,7 @@ static void take_failure(struct execution *e, const struct report *report)
         error_set_errno(&e->failure, code, "%s", e->cwd != NULL ? e->cwd : e->set->workdir);
         break;
     case LAUNCH_EXEC:
-        error_set_errno(&e->failure, code, EXEC_PROGRAM);
+        error_set_errno(&e->failure, code, "%s", e->is_tool ? "the hand" : EXEC_PROGRAM);
         break;
     default:
         error_set_errno(&e->failure, code, "cannot start a command");
@@ -216,6 +216,7 @@ static struct execution *execution_new(struct executions *set, uint64_t id,
     e->set = set;
     e->id = id;
     e->has_stdin = request->has_stdin;
+    e->is_tool = request->tool.length > 0;
     e->report.fd = -1;
     list_init(&e->by_owner);
     list_init(&e->by_set);
@@ -279,6 +280,10 @@ int execution_start(struct executions *set, struct execution_owner *owner, uint6
     if (request->keep > EXEC_MAX_KEEP) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "no more than %u bytes of output can be kept",
                          EXEC_MAX_KEEP);
+    }
+    if (request->tool.length > 0 && request->command.length > EXEC_MAX_ARGUMENT) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "a tool's arguments are %u bytes at most",
+                         EXEC_MAX_ARGUMENT);
     }
     e = execution_new(set, id, request);
     if (e == NULL) {

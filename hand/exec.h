@@ -97,6 +97,7 @@ struct execution {
     uint64_t kill_since;
     size_t kill_left; /* processes of it at the last look */
     char *cwd; /* for messages */
+    bool is_tool; /* this program itself runs, and no bash */
 };
 
 /* A living supervisor; it may outlive the record of its execution. */
@@ -117,6 +118,7 @@ struct executions {
     struct loop *loop;
     const char *workdir;
     int proc_fd, workdir_fd, null_fd;
+    int program_fd; /* this program, O_PATH */
     int ptmx_fd;               /* O_PATH, where terminals come from; -1: from nowhere */
     int ptmx_errno;            /* why */
     int oom_fd;                /* a file of the memory cgroup's that counts kills; -1: none is to be seen */

@@ -211,11 +211,13 @@ static int pipes_watch(struct pipes *p, struct execution *e)
 
 /* ---- The start --------------------------------------------------------------------------------- */
 
-static pid_t start_with(struct execution *e, struct pipes *pipes, char *text, int text_fd, char **env)
+static pid_t start_with(struct execution *e, struct pipes *pipes, char *verb, char *text, int text_fd,
+                        char **env)
 {
-    char program[] = EXEC_PROGRAM;
-    char name[] = "-c";
-    char *argv[] = {program, name, text, NULL};
+    char bash[] = EXEC_PROGRAM, option[] = "-c";
+    char hand[] = "hand", tool[] = "tool";
+    char *command[] = {bash, option, text, NULL};
+    char *tool_command[] = {hand, tool, verb, text, NULL};
     struct launch launch = {
         .in = pipes->theirs[PIPE_IN] >= 0 ? pipes->theirs[PIPE_IN] : e->set->null_fd,
         .out = pipes->theirs[e->is_terminal ? PIPE_IN : PIPE_OUT],
@@ -225,7 +227,8 @@ static pid_t start_with(struct execution *e, struct pipes *pipes, char *text, in
         .workdir = e->set->workdir_fd,
         .text = text_fd,
         .cwd = e->cwd,
-        .argv = argv,
+        .program = e->is_tool ? e->set->program_fd : -1,
+        .argv = e->is_tool ? tool_command : command,
         .env = env,
         .umask = e->set->umask,
         .descriptors = e->set->descriptors,
@@ -238,6 +241,7 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
 {
     cleanup_pipes struct pipes pipes = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
     cleanup_additions struct additions additions = {NULL, NULL, 0};
+    cleanup_free char *verb = strndup(request->tool.data, request->tool.length);
     cleanup_free char *text = NULL;
     cleanup_free char **env = NULL;
     cleanup_fd int text_fd = -1;
@@ -246,7 +250,7 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
     text = request->command.length <= EXEC_MAX_ARGUMENT
                ? strndup(request->command.data, request->command.length)
                : text_in_file(&request->command, &text_fd);
-    if (text == NULL) {
+    if (text == NULL || verb == NULL) {
         return error_set_errno(err, errno, "the command's text");
     }
     if (additions_copy(&additions, request) < 0 || (env = env_new(&additions, request->terminal)) == NULL) {
@@ -261,6 +265,6 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
     if (e->is_terminal && !request->has_stdin) {
         execution_eof(e);
     }
-    pid = start_with(e, &pipes, text, text_fd, env);
+    pid = start_with(e, &pipes, verb, text, text_fd, env);
     return pid < 0 ? error_set_errno(err, errno, "cannot start a command") : pid;
 }

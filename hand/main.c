@@ -14,6 +14,7 @@
 #include "hand/prepare.h"
 #include "hand/relay.h"
 #include "hand/server.h"
+#include "hand/tool.h"
 #include "sandbox/base64.h"
 #include "sandbox/cleanup.h"
 #include "sandbox/error.h"
@@ -25,6 +26,7 @@ static const char help[] =
     "                  [--apart-ms T] [--leave-ms T] [--env-base64 TEXT]...\n"
     "       hand connect --socket PATH [--peer-pid N]\n"
     "       hand prepare STEP...\n"
+    "       hand tool VERB ARGUMENTS\n"
     "       hand version\n"
     "\n"
     "The hand is the program of handsfs inside a sandbox: it serves files and runs commands.\n"
@@ -33,6 +35,8 @@ static const char help[] =
     "  connect  joins its standard input and output with the socket of one that serves\n"
     "  prepare  does what stands before a start: make=MODE:UID:GID:PATH, publish=FROM:TO, cut-network,\n"
     "           await=SOCKET, listens=SOCKET\n"
+    "  tool     one of an agent's tools on the files here: lines, edit, put, glob, grep. ARGUMENTS are\n"
+    "           LENGTH:NAME=VALUE one after the other\n"
     "\n"
     "  --workdir DIR   where commands start and what paths are relative to; made if it is missing\n"
     "  --listen-fd N   a Unix stream socket that is bound and does not listen yet; peers are taken\n"
@@ -244,6 +248,9 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
         return prepare(argc - 2, argv + 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "tool") == 0) {
+        return tool_main(argc, argv);
     }
     if (parse(&a, argc, argv) < 0) {
         fputs(help, stderr);

@@ -227,7 +227,8 @@ static int open_places(struct server *server, const char *workdir, struct error 
     server->root_fd = open_or_say("/", O_PATH | O_DIRECTORY, err);
     set->proc_fd = server->root_fd < 0 ? -1 : open_or_say("/proc", O_RDONLY | O_DIRECTORY, err);
     set->null_fd = set->proc_fd < 0 ? -1 : open_or_say("/dev/null", O_RDONLY, err);
-    if (set->null_fd < 0) {
+    set->program_fd = set->null_fd < 0 ? -1 : open_or_say("/proc/self/exe", O_PATH, err);
+    if (set->program_fd < 0) {
         return -1;
     }
     /* Who made the sandbox may know a way, and whose it must be. */

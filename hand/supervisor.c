@@ -130,7 +130,11 @@ static uint32_t become(const struct launch *l)
     }
     default_signals();
     tell(l->report, &born);
-    execve(l->argv[0], l->argv, l->env);
+    if (l->program >= 0) {
+        syscall(SYS_execveat, l->program, "", l->argv, l->env, AT_EMPTY_PATH);
+    } else {
+        execve(l->argv[0], l->argv, l->env);
+    }
     return LAUNCH_EXEC;
 }
 
@@ -215,7 +219,7 @@ static void watch(int fd, pid_t command)
 
 static _Noreturn void supervisor_main(const struct launch *l)
 {
-    const int needed[KEPT_MAX] = {l->in, l->out, l->err, l->report, l->workdir, l->text, -1, -1};
+    const int needed[KEPT_MAX] = {l->in, l->out, l->err, l->report, l->workdir, l->text, l->program, -1};
     struct report report = {.kind = REPORT_STARTED};
     struct start start = {.launch = l};
 

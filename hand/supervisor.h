@@ -41,6 +41,7 @@ struct launch {
     int workdir;
     int text;         /* becomes COMMAND_TEXT_FD; -1: none */
     int terminal;     /* 1: `in` is a terminal that is to control it */
+    int program;      /* what is executed, O_PATH; -1: argv[0] */
     const char *cwd;  /* from the workdir; NULL: the workdir itself */
     char *const *argv; /* argv[0] is the program's path */
     char *const *env;

@@ -652,7 +652,8 @@ int wire_get_entry(struct wire_reader *r, struct wire_entry *ret)
 
 int wire_put_exec(struct buffer *out, const struct wire_exec *e)
 {
-    return put_text(out, &e->command) < 0 || put_text(out, &e->cwd) < 0 ||
+    return put_text(out, &e->tool) < 0 || put_text(out, &e->command) < 0 ||
+                   put_text(out, &e->cwd) < 0 ||
                    wire_put_u32(out, e->env_count) < 0 ||
                    wire_put_bytes(out, e->env, e->env_length) < 0 ||
                    wire_put_u8(out, e->has_stdin) < 0 || wire_put_u64(out, e->keep) < 0 ||
@@ -683,6 +684,7 @@ int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
 {
     struct wire_reader r = {payload, length, false};
 
+    ret->tool = get_text(&r, WIRE_MAX_TOOL);
     ret->command = get_text(&r, WIRE_MAX_COMMAND);
     ret->cwd = get_text(&r, WIRE_MAX_PATH);
     ret->env_count = wire_get_u32(&r);
@@ -694,6 +696,7 @@ int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
     ret->rows = wire_get_u16(&r);
     ret->columns = wire_get_u16(&r);
     if (ret->env_count > WIRE_MAX_EXEC_ENV || !env_is_good(ret->env, ret->env_length, ret->env_count) ||
+        memchr(ret->tool.data, '\0', ret->tool.length) != NULL ||
         memchr(ret->command.data, '\0', ret->command.length) != NULL ||
         memchr(ret->cwd.data, '\0', ret->cwd.length) != NULL) {
         return -1;

@@ -295,10 +295,12 @@ int wire_get_entry(struct wire_reader *r, struct wire_entry *ret)
 /* ---- Execution ------------------------------------------------------------------------------ */
 
 #define WIRE_MAX_EXEC_ENV 1024
+#define WIRE_MAX_TOOL 32
 #define WIRE_MAX_REST (1u << 20) /* of a stream with `flow`, over `keep`: what is in the pipe at the end */
 
 struct wire_exec {
-    struct wire_text command; /* text for /bin/bash -c; may not hold NUL */
+    struct wire_text tool;    /* "": bash runs; else a verb of the hand's own tool program (hand/tool.h) */
+    struct wire_text command; /* text for /bin/bash -c, or the tool's arguments; may not hold NUL */
     struct wire_text cwd;     /* absolute, or relative to the workdir; "" for the workdir */
     uint32_t env_count;       /* NAME=VALUE strings, one after the other in `env` as u32 + bytes */
     const uint8_t *env;
