@@ -33,21 +33,22 @@ static void call_fail(struct mcp *mcp, struct mcp_call *call, const struct error
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
-static bool known_tool(const struct mcp *mcp, const char *name)
+static json_t *find_tool(const struct mcp *mcp, const json_t *name)
 {
     size_t i;
     json_t *tool;
 
     json_array_foreach(mcp->host->tools, i, tool) {
-        if (strcmp(json_string_value(json_object_get(tool, "name")), name) == 0) {
-            return true;
+        if (json_equal(json_object_get(tool, "name"), name)) {
+            return tool;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* What tools.call is told, or NULL where the peer was answered already. */
-static json_t *read_params(struct mcp *mcp, const struct mcp_request *request, bool progress)
+static json_t *read_params(struct mcp *mcp, const struct mcp_request *request, bool progress,
+                           json_t **ret_tool)
 {
     json_t *name = json_object_get(request->params, "name");
     json_t *arguments = json_object_get(request->params, "arguments");
@@ -57,7 +58,8 @@ static json_t *read_params(struct mcp *mcp, const struct mcp_request *request, b
         mcp_refuse_text(mcp, request->id, RPC_INVALID_PARAMS, "tools/call: \"name\" is missing");
         return NULL;
     }
-    if (!known_tool(mcp, json_string_value(name))) {
+    *ret_tool = find_tool(mcp, name);
+    if (*ret_tool == NULL) {
         mcp_refuse_text(mcp, request->id, RPC_INVALID_PARAMS, "Unknown tool: %.*s", MAX_NAME,
                         json_string_value(name));
         return NULL;
@@ -121,12 +123,12 @@ void mcp_call_start(struct mcp *mcp, const struct mcp_request *request)
 {
     json_t *token = json_object_get(request->meta, "progressToken");
     struct mcp_call *call;
-    json_t *params;
+    json_t *params, *tool;
 
     if (!may_start(mcp, request, token)) {
         return;
     }
-    params = read_params(mcp, request, token != NULL);
+    params = read_params(mcp, request, token != NULL, &tool);
     if (params == NULL) {
         return;
     }
@@ -139,6 +141,7 @@ void mcp_call_start(struct mcp *mcp, const struct mcp_request *request)
     call->id = json_incref(request->id);
     call->token = json_incref(token);
     call->params = params;
+    call->tool = tool;
     call->modern = request->modern;
     call->progress = -1;
     call->begun_ms = call->told_ms = clock_now_ms();
@@ -263,13 +266,29 @@ static json_t *text_result(json_t *text, bool is_error)
     return json_pack("{s:[{s:s, s:O}], s:b}", "content", "type", "text", "text", text, "isError", is_error);
 }
 
-static json_t *tool_result(const json_t *result)
+/* Whether it has what the tool's schema promises. What a failure has to say in fields of its own may not,
+ * and clients refuse a result that does not fit, with its text. */
+static bool fits(const struct mcp_call *call, const json_t *structured)
+{
+    const json_t *required = json_object_get(json_object_get(call->tool, "outputSchema"), "required");
+    size_t i;
+    json_t *name;
+
+    json_array_foreach(required, i, name) {
+        if (json_object_get(structured, json_string_value(name)) == NULL) {
+            return false;
+        }
+    }
+    return json_is_object(structured);
+}
+
+static json_t *tool_result(const struct mcp_call *call, const json_t *result)
 {
     json_t *text = json_object_get(result, "text");
     json_t *structured = json_object_get(result, "structured");
     json_t *answer = text_result(text, json_is_true(json_object_get(result, "is_error")));
 
-    if (answer != NULL && json_is_object(structured) &&
+    if (answer != NULL && fits(call, structured) &&
         json_object_set(answer, "structuredContent", structured) < 0) {
         json_decref(answer);
         return NULL;
@@ -310,7 +329,7 @@ static void take_answer(struct mcp *mcp, struct mcp_call *call, const json_t *me
     if (json_is_string(json_object_get(error, "message"))) {
         take_error(mcp, call, error);
     } else if (call->id != NULL && json_is_string(json_object_get(result, "text"))) {
-        mcp_answer(mcp, call->id, call->modern, tool_result(result));
+        mcp_answer(mcp, call->id, call->modern, tool_result(call, result));
     } else if (call->id != NULL) {
         error_set(&err, ERROR_IO, 0, "the session's gateway gave an answer that is none");
         mcp_fail(mcp, call->id, &err);

@@ -25,6 +25,7 @@ struct mcp_call {
     TAILQ_ENTRY(mcp_call) in_flight;
     json_t *id;      /* the peer's; NULL once it wants no answer */
     json_t *token;   /* under which it wants to hear of progress; NULL where it does not */
+    json_t *tool;    /* as it is listed; borrowed */
     json_t *params;  /* of tools.call, until they are sent */
     json_int_t sent; /* the request's id at the gateway; 0 while it waits for the session */
     bool modern;

@@ -2,10 +2,11 @@
  *
  * To open it may take minutes (an image that is pulled), and the peer wants answers meanwhile: so that is
  * done in a thread, which owns its struct mcp_opening until it says that it is done. Where the peer leaves
- * first and the thread does not come to its end soon, it is left alone with it. */
+ * first and the thread does not come to its end soon, it is left alone and frees it itself. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,7 +14,11 @@
 #include "sandbox/cleanup.h"
 #include "sandbox/log.h"
 
+/* Who comes second to its end cleans up. */
+enum opening_end { NEITHER, THREAD_IS_DONE, LOOP_HAS_LEFT };
+
 struct mcp_opening {
+    _Atomic enum opening_end end;
     int (*open)(void *ctx, struct client **ret, struct error *err);
     void *ctx;
     pthread_t thread;
@@ -21,6 +26,12 @@ struct mcp_opening {
     struct client *client;
     struct error err;
 };
+
+static void free_opening(struct mcp_opening *opening)
+{
+    close(opening->done);
+    free(opening);
+}
 
 static void *open_session(void *arg)
 {
@@ -30,6 +41,9 @@ static void *open_session(void *arg)
         opening->client = NULL;
     }
     eventfd_write(opening->done, 1);
+    if (atomic_exchange(&opening->end, THREAD_IS_DONE) == LOOP_HAS_LEFT) {
+        free_opening(opening);
+    }
     return NULL;
 }
 
@@ -50,8 +64,7 @@ static int start_opening(struct mcp *mcp, struct error *err)
     }
     r = pthread_create(&opening->thread, NULL, open_session, opening);
     if (r != 0) {
-        close(opening->done);
-        free(opening);
+        free_opening(opening);
         return error_set_errno(err, r, "cannot start a thread");
     }
     mcp->opening = opening;
@@ -100,8 +113,7 @@ static struct client *end_opening(struct mcp *mcp, struct error *err)
 
     pthread_join(opening->thread, NULL);
     *err = opening->err;
-    close(opening->done);
-    free(opening);
+    free_opening(opening);
     return client;
 }
 
@@ -163,8 +175,12 @@ bool mcp_session_close(struct mcp *mcp)
         struct pollfd fd = {.fd = mcp->opening->done, .events = POLLIN};
 
         if (poll(&fd, 1, MCP_ENDING_MS) <= 0) {
-            pthread_detach(mcp->opening->thread); /* and it keeps what is its own */
-            return false;
+            pthread_t thread = mcp->opening->thread;
+
+            if (atomic_exchange(&mcp->opening->end, LOOP_HAS_LEFT) == NEITHER) {
+                pthread_detach(thread);
+                return false;
+            }
         }
         end_opening(mcp, &err);
     }

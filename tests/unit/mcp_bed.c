@@ -103,7 +103,7 @@ static void *serve(void *arg)
 }
 
 static const char tools_text[] =
-    "[{\"name\":\"bash\",\"inputSchema\":{\"type\":\"object\"}},{\"name\":\"read\"}]";
+    "[{\"name\":\"bash\",\"inputSchema\":{\"type\":\"object\"},\"outputSchema\":{\"required\":[\"exit_code\"]}},{\"name\":\"read\"}]";
 
 void mcp_bed_open(struct mcp_bed *bed)
 {

@@ -100,6 +100,25 @@ START_TEST(a_call_is_the_gateway_s_and_its_answer_the_tool_s_result)
 }
 END_TEST
 
+START_TEST(what_a_failure_says_in_fields_goes_along_where_it_fits_the_schema)
+{
+    static const char *const fields[] = {"{\"exit_code\":3}", "{\"error\":\"bad\"}", "[1]", "{}"};
+
+    warm_up();
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        json_t *message, *structured;
+
+        say_call(1, "");
+        gate_say(&bed, "{\"jsonrpc\":\"2.0\",\"id\":%lld,\"result\":{\"text\":\"x\",\"is_error\":true,"
+                       "\"structured\":%s}}", (long long)gate_hear_call(&bed, "bash"), fields[i]);
+        message = mcp_hear(&bed);
+        structured = json_object_get(json_object_get(message, "result"), "structuredContent");
+        ck_assert_int_eq(structured != NULL, i == 0);
+        json_decref(message);
+    }
+}
+END_TEST
+
 START_TEST(answers_come_as_they_are_ready_each_to_its_call)
 {
     json_int_t ids[3];
@@ -457,6 +476,7 @@ UNIT_SUITE(mcp_calls)
 {
     tcase_add_checked_fixture(tcase, start, end);
     tcase_add_test(tcase, a_call_is_the_gateway_s_and_its_answer_the_tool_s_result);
+    tcase_add_test(tcase, what_a_failure_says_in_fields_goes_along_where_it_fits_the_schema);
     tcase_add_test(tcase, answers_come_as_they_are_ready_each_to_its_call);
     tcase_add_test(tcase, a_modern_call_gets_a_modern_result);
     tcase_add_test(tcase, what_the_model_did_wrong_is_a_result_and_what_failed_it_is_an_error);
