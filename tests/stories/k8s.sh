@@ -164,10 +164,11 @@ it_holds "the server's certificate is checked against the name that the configur
 
 # ---- Inside of the cluster
 
-# handsfs as it was built here, in a Pod that sees this machine's libraries and has the account's own token.
+# The example of contrib/k8s as it stands there, with this machine's programs and libraries in place of an image's, and
+# the account's own token, which this cluster does not hand out by itself.
 in_cluster()
 {
-    local token node=${server#https://}
+    local token node=${server#https://} phase
     token=$(kubectl create -f - --raw /api/v1/namespaces/handsfs/serviceaccounts/handsfs/token <<END | jq -r .status.token
 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
 END
@@ -177,38 +178,76 @@ END
     printf %s "$token" >"$T/account/token"
     printf handsfs >"$T/account/namespace"
     cp "$keys/ca.crt" "$T/account/ca.crt"
-    kubectl apply -f - <<END
-apiVersion: v1
-kind: Pod
-metadata: {name: inside-$$}
-spec:
-  restartPolicy: Never
-  serviceAccountName: handsfs
-  terminationGracePeriodSeconds: 0
-  containers:
-  - name: c
-    image: $image
-    command: [sleep, "600"]
-    env:
-    - {name: KUBERNETES_SERVICE_HOST, value: "${node%:*}"}
-    - {name: KUBERNETES_SERVICE_PORT, value: "${node#*:}"}
-    volumeMounts:
-    - {name: usr, mountPath: /usr, readOnly: true}
-    - {name: build, mountPath: "$HANDSFS_BUILDDIR", readOnly: true}
-    - {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
-  volumes:
-  - {name: usr, hostPath: {path: /usr}}
-  - {name: build, hostPath: {path: "$HANDSFS_BUILDDIR"}}
-  - {name: account, hostPath: {path: "$T/account"}}
-END
-    kubectl wait --for condition=Ready --timeout 60s "pod/inside-$$" &&
-        says outside kubectl exec "inside-$$" -- env -u KUBECONFIG HOME=/root HANDSFS_HAND="$HANDSFS_HAND" \
-            HANDSFS_BACKEND=k8s "$HANDSFS" exec -n "$S" -- 'cat a'
-    local code=$?
+    kubectl create --dry-run=client -o json -f "$HANDSFS_SRCDIR/contrib/k8s/in-cluster.yaml" |
+        jq --arg name "inside-$$" --arg session "$S-inside" --arg image "$image" --arg build "$HANDSFS_BUILDDIR" \
+            --arg hand "$HANDSFS_HAND" --arg host "${node%:*}" --arg port "${node#*:}" --arg account "$T/account" '
+        def volume($name; $path; $at): .spec.volumes += [{name: $name, hostPath: {path: $path}}] |
+            .spec.containers[0].volumeMounts += [{name: $name, mountPath: $at, readOnly: true}];
+        .metadata.name = $name | .spec.containers[0] |= (.image = $image | .command[2] |= gsub("s1"; $session) |
+            .env |= map(if .name == "HANDSFS_IMAGE" then .value = $image else . end) + [
+                {name: "KUBERNETES_SERVICE_HOST", value: $host}, {name: "KUBERNETES_SERVICE_PORT", value: $port},
+                {name: "HANDSFS_HAND", value: $hand}, {name: "PATH", value: ($build + "/mount:/usr/bin:/bin")}]) |
+        volume("usr"; "/usr"; "/usr") | volume("build"; $build; $build) |
+        volume("account"; $account; "/var/run/secrets/kubernetes.io/serviceaccount")' | kubectl apply -f - || return 1
+    eventually 240 has_ended "inside-$$"
+    phase=$(kubectl get pod "inside-$$" -o 'jsonpath={.status.phase}')
+    kubectl logs "inside-$$" | tee "$T/inside"
     kubectl delete --wait=false --now pod "inside-$$"
+    [ "$phase" = Succeeded ] && grep -q '^Linux ' "$T/inside" && says '' pod_of "$S-inside"
+}
+has_ended() { kubectl get pod "$1" -o 'jsonpath={.status.phase}' | grep -E 'Succeeded|Failed'; }
+it_holds "handsfs works in the cluster as contrib/k8s shows it, with the token of its Pod's account" in_cluster
+
+# ---- No network by a policy
+
+policy() { kubectl get networkpolicy handsfs-no-network "$@"; }
+by_policy()
+{
+    local code=0
+    fails_with networkpolicies handsfs provision --set network_none=policy "$S-policy" && says '' pod_of "$S-policy" || return 1
+    # The lines of the Role that are commented out.
+    sed '/^# - apiGroups: \[networking/,/verbs:/s/^# //' "$HANDSFS_SRCDIR/contrib/k8s/rbac.yaml" | kubectl apply -f - &&
+        handsfs provision --set network_none=policy "$S-policy" && policy -o json >"$T/policy" &&
+        jq -e '.spec.policyTypes == ["Ingress", "Egress"] and .spec.ingress == null and .spec.egress == null and
+            .spec.podSelector.matchLabels["io.handsfs.network"] == "none"' "$T/policy" &&
+        kubectl get pod "$(pod_of "$S-policy")" -o json >"$T/policy-pod" && jq -e '.metadata.labels["io.handsfs.network"] == "none" and
+            ([.spec.initContainers[].securityContext.capabilities.add // [] | .[]] | index("NET_ADMIN") | not)' "$T/policy-pod" &&
+        says alive handsfs exec -n "$S-policy" -- 'echo alive' || code=1
+    handsfs destroy "$S-policy"
+    # One that lets something through is no such policy, and not ours to change.
+    kubectl patch networkpolicy handsfs-no-network --type merge -p '{"spec": {"egress": [{}]}}' &&
+        fails_with handsfs-no-network handsfs provision --set network_none=policy "$S-policy" && says '' pod_of "$S-policy" || code=1
+    kubectl delete networkpolicy handsfs-no-network
+    kubectl apply -f "$HANDSFS_SRCDIR/contrib/k8s/rbac.yaml"
     return "$code"
 }
-it_holds "handsfs works in the cluster with the token of its Pod's account" in_cluster
+it_holds "no network by a policy takes the Role's further lines, and a policy that lets nothing through" by_policy
+
+# ---- Hosts that die
+
+runs() { handsfs exec -n "$S-killed" -- 'for f in /proc/[0-9]*/cmdline; do tr "\0" " " <"$f" 2>/dev/null; echo; done' | grep -qx "$1 "; }
+runs_not() { handsfs exec -n "$S-killed" -- true && ! runs "$1"; }
+
+killed_exec()
+{
+    handsfs provision "$S-killed" || return 1
+    "$HANDSFS" exec -n "$S-killed" -- 'exec sleep 987655' &
+    local client=$!
+    eventually 60 runs 'sleep 987655' && kill -KILL "$client" && eventually 30 runs_not 'sleep 987655'
+}
+it_holds "a command dies with its exec, also where that is killed and nothing is mounted" killed_exec
+
+killed_daemon()
+{
+    mkdir "$T/killed" && handsfs mount "$S-killed" "$T/killed" || return 1
+    handsfs exec -n "$S-killed" -- 'exec sleep 987656' &
+    eventually 60 runs 'sleep 987656' && kill -KILL "$(jq .pid <"$T/killed/.handsfs/status")" && wait
+    handsfs umount "$T/killed" && sleep 5 && eventually 90 runs_not 'sleep 987656'
+    local code=$?
+    handsfs destroy "$S-killed"
+    return "$code"
+}
+it_holds "what a killed mount has left running is given up when another host comes and that one does not" killed_daemon
 
 # ---- A Pod of somebody else
 
