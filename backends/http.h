@@ -107,7 +107,8 @@ int http_stream_fd(const struct http_stream *stream) __attribute__((nonnull));
 
 #define HTTP_AGAIN (-2) /* would block: poll for input; for output after a send */
 
-/* Never block. Bytes moved; 0 at the end (recv); HTTP_AGAIN; -1 with an error (ERROR_NO_ANSWER). */
+/* Never block. Bytes moved; 0 at the end (recv); HTTP_AGAIN; -1 with an error (ERROR_NO_ANSWER). After HTTP_AGAIN what
+ * is sent next begins with the same bytes, wherever they are by then. */
 ssize_t http_stream_recv(struct http_stream *stream, void *data, size_t length, struct error *err)
     __attribute__((nonnull, warn_unused_result));
 ssize_t http_stream_send(struct http_stream *stream, const void *data, size_t length, struct error *err)

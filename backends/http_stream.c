@@ -16,6 +16,7 @@
 #define RECEIVE_BYTES (16u << 10) /* at once, of the answer's head */
 #define MAX_REQUEST (16u << 20)   /* bytes of head and body */
 #define MAX_INTERIM 8             /* answers with a status from 100 on, but for 101 */
+#define HELD_BYTES (16u << 10)    /* a TLS record */
 
 struct http_stream {
     struct session *session;
@@ -24,6 +25,8 @@ struct http_stream {
     size_t rest_at;
     int fd;
     bool tls;
+    size_t held_length; /* of a record that TLS has not been able to send yet */
+    uint8_t held[HELD_BYTES];
 };
 
 /* ---- The connection --------------------------------------------------------------------------- */
@@ -121,11 +124,31 @@ ssize_t http_stream_recv(struct http_stream *stream, void *data, size_t length, 
     return r == CURLE_OK ? (ssize_t)n : lost(stream, r, err);
 }
 
+/* What TLS was not able to send it wants to be given again as it was, at the same address (OpenSSL's SSL_write(3),
+ * "bad write retry"), while a caller's buffer may move: so it is given a copy of ours. */
+static void hold(struct http_stream *stream, const void **data, size_t *length)
+{
+    if (stream->held_length == 0) {
+        stream->held_length = *length < HELD_BYTES ? *length : HELD_BYTES;
+        memcpy(stream->held, *data, stream->held_length);
+    }
+    assert(*length >= stream->held_length && memcmp(*data, stream->held, stream->held_length) == 0);
+    *data = stream->held;
+    *length = stream->held_length;
+}
+
 ssize_t http_stream_send(struct http_stream *stream, const void *data, size_t length, struct error *err)
 {
     size_t n = 0;
-    CURLcode r = curl_easy_send(stream->session->easy, data, length, &n);
+    CURLcode r;
 
+    if (stream->tls && length > 0) {
+        hold(stream, &data, &length);
+    }
+    r = curl_easy_send(stream->session->easy, data, length, &n);
+    if (n > 0) {
+        stream->held_length = 0;
+    }
     if (r == CURLE_AGAIN || (r == CURLE_OK && n == 0 && length > 0)) {
         return HTTP_AGAIN;
     }

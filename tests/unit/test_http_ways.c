@@ -388,6 +388,88 @@ START_TEST(a_stream_over_tls_is_pumped_like_another)
 }
 END_TEST
 
+#define LATE_BYTES (32u << 20) /* more than all the sockets on the way hold */
+
+/* Reads nothing for a while, then all of it, and says whether it was what is expected. */
+static void sum_late(int fd, void *arg)
+{
+    static uint8_t data[65536];
+    size_t got = 0;
+    bool right = true;
+    ssize_t n;
+
+    (void)arg;
+    poll(NULL, 0, 300);
+    while (got < LATE_BYTES && (n = recv(fd, data, sizeof data, 0)) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            right = right && data[i] == (uint8_t)((got + (size_t)i) * 31 >> 3);
+        }
+        got += (size_t)n;
+    }
+    (void)!send(fd, right && got == LATE_BYTES ? "right" : "wrong", 5, MSG_NOSIGNAL);
+}
+
+/* From other memory each time. Returns how often the stream had to be waited for. */
+static unsigned send_all(struct http_stream *stream)
+{
+    static uint8_t pieces[2][300000];
+    unsigned waits = 0;
+    size_t sent = 0;
+    struct error err;
+
+    for (unsigned turn = 0; sent < LATE_BYTES; turn++) {
+        uint8_t *piece = pieces[turn % 2];
+        struct pollfd p = {.fd = http_stream_fd(stream), .events = POLLOUT};
+        size_t length = LATE_BYTES - sent < sizeof pieces[0] ? LATE_BYTES - sent : sizeof pieces[0];
+        ssize_t n;
+
+        for (size_t i = 0; i < length; i++) {
+            piece[i] = (uint8_t)((sent + i) * 31 >> 3);
+        }
+        n = http_stream_send(stream, piece, length, &err);
+        memset(piece, 0, length);
+        ck_assert_msg(n != -1, "%s", err.message);
+        if (n == HTTP_AGAIN) {
+            waits++;
+            ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+        } else {
+            sent += (size_t)n;
+        }
+    }
+    return waits;
+}
+
+START_TEST(what_tls_cannot_send_yet_may_be_sent_from_other_memory_later)
+{
+    struct http_stream *stream;
+    char answer[5];
+    size_t got = 0;
+    struct error err;
+
+    open_tls(false);
+    set_tls("ca.pem", "server.test");
+    open_client();
+    fake_engine_script(fake, &(struct fake_step){.request = "GET /x", .how = FAKE_HIJACK, .hijack = sum_late});
+    stream = upgraded();
+    ck_assert_uint_gt(send_all(stream), 0);
+    while (got < sizeof answer) {
+        struct pollfd p = {.fd = http_stream_fd(stream), .events = POLLIN};
+        ssize_t n = http_stream_recv(stream, answer + got, sizeof answer - got, &err);
+
+        ck_assert(n > 0 || n == HTTP_AGAIN);
+        if (n > 0) {
+            got += (size_t)n;
+        } else {
+            ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+        }
+    }
+    ck_assert_mem_eq(answer, "right", sizeof answer);
+    http_stream_close(stream);
+    http_free(http);
+    close_tls();
+}
+END_TEST
+
 START_TEST(a_server_without_tls_is_no_server_with_it)
 {
     open_fake();
@@ -526,6 +608,7 @@ UNIT_SUITE(http_ways)
         tcase_add_test(tcase, a_server_must_have_a_certificate_of_the_authority_for_its_name);
         tcase_add_test(tcase, a_server_may_ask_for_our_certificate);
         tcase_add_test(tcase, a_stream_over_tls_is_pumped_like_another);
+        tcase_add_test(tcase, what_tls_cannot_send_yet_may_be_sent_from_other_memory_later);
     }
     tcase_add_test(tcase, a_server_without_tls_is_no_server_with_it);
     if (there_is("socat")) {
