@@ -149,7 +149,7 @@ void executions_answer(struct link *link)
 
 static bool deadline_passed(const struct execution *x)
 {
-    return x->timeout_ns != 0 && uv_hrtime() - x->started_ns >= x->timeout_ns;
+    return x->timeout_ns != 0 && (x->started || !x->in_shell) && uv_hrtime() - x->started_ns >= x->timeout_ns;
 }
 
 static void decide_timeout(struct execution *x)
@@ -188,6 +188,7 @@ void execution_exited(struct execution *x, const struct wire_exit *e)
     x->result.exit_code = e->exit_code;
     x->result.signal = (int)e->signal;
     note_exit(&x->result, e);
+    x->result.state = e->state;
     if (x->cancelled) {
         decide(x, ERROR_CANCELLED, 0, "the command was cancelled");
     } else if (x->late || deadline_passed(x)) {
@@ -227,6 +228,17 @@ static void start_deadline(struct execution *x)
 
     uv_update_time(x->link->loop);
     uv_timer_start(&x->timer, timer_fired, (left + NS_A_MS - 1) / NS_A_MS, 0);
+}
+
+void execution_turn(struct execution *x)
+{
+    if (x->over || x->cancelled) {
+        return;
+    }
+    x->started_ns = uv_hrtime();
+    if (x->timeout_ns != 0) {
+        start_deadline(x);
+    }
 }
 
 static void timer_fired(uv_timer_t *timer)
@@ -349,6 +361,7 @@ static void init(struct execution *x, struct link *link, const struct execution_
     x->terminal = request->terminal;
     x->rows = request->rows != 0 ? request->rows : DEFAULT_ROWS;
     x->columns = request->columns != 0 ? request->columns : DEFAULT_COLUMNS;
+    x->in_shell = request->shell != NULL;
     x->result.exit_code = -1;
     buffer_init(&x->frame, WIRE_HEADER_BYTES + WIRE_MAX_EXEC_PAYLOAD);
     buffer_init(&x->in.bytes, 2 * (EXECUTION_MAX_QUEUED + EXECUTION_MAX_WINDOW));
@@ -380,7 +393,7 @@ struct execution *execution_start(struct link *link, const struct execution_requ
     x->in_list = true;
     link->execution_count++;
     link->running++;
-    if (x->timeout_ns != 0) {
+    if (x->timeout_ns != 0 && !x->in_shell) {
         start_deadline(x);
     }
     execution_tell(x);

@@ -31,6 +31,10 @@ struct execution_request {
     uint16_t rows, columns; /* of that; 0: 24 and 80 */
     execution_output output; /* is given all output as it comes, beyond `keep` too; NULL: nobody */
     void (*room)(void *arg); /* execution_want_room() is fulfilled, from the loop; may be NULL */
+    /* NULL, or the persistent shell (hand/shell.h) that it is a command of: it waits for the one before it,
+     * and its time is counted from its turn on. */
+    const char *shell;
+    bool shell_reset; /* ends what runs or waits in the shell, which begins anew; with "" that is all */
 };
 
 #define EXECUTION_MAX_NAMED 32  /* processes in the background that a result names */
@@ -53,6 +57,7 @@ struct execution_result {
         uint32_t pid;      /* inside */
         char name[EXECUTION_NAME_BYTES]; /* any bytes */
     } background[EXECUTION_MAX_NAMED];
+    enum wire_state state; /* what became of its changes to its shell */
 };
 
 /* `err` is NULL and `result` given where the command ran (whatever its exit, a deadline included);

@@ -47,6 +47,7 @@ struct execution {
     int os_errno;
     char message[ERROR_MESSAGE_MAX];
 
+    bool in_shell; /* it may wait for its turn in the hand */
     bool has_stdin;
     bool eof;      /* no more will be written */
     bool eof_sent;
@@ -66,6 +67,8 @@ struct execution {
 
 /* ---- execution.c: decisions ---- */
 
+/* Its turn in its shell has come: its time begins. */
+void execution_turn(struct execution *x);
 /* The hand has said how it ended. */
 void execution_exited(struct execution *x, const struct wire_exit *e);
 /* It ends with an error, unless the deadline had passed: then as a timeout. */

@@ -23,6 +23,7 @@ static int put_exec(struct execution *x, const struct execution_request *request
 {
     const char *cwd = request->cwd != NULL ? request->cwd : "";
     const char *tool = request->tool != NULL ? request->tool : "";
+    const char *shell = request->shell != NULL ? request->shell : "";
     struct wire_exec exec = {
         .tool = {tool, strlen(tool)},
         .command = {request->command, request->command_length},
@@ -33,6 +34,8 @@ static int put_exec(struct execution *x, const struct execution_request *request
         .terminal = x->terminal,
         .rows = x->rows,
         .columns = x->columns,
+        .shell = {shell, strlen(shell)},
+        .shell_reset = request->shell_reset,
     };
     size_t frame = wire_begin_frame(&x->frame, WIRE_EXEC, x->id);
 
@@ -61,8 +64,8 @@ int execution_encode(struct execution *x, const struct execution_request *reques
     if (wire_get_exec(x->frame.data + WIRE_HEADER_BYTES, x->frame.length - WIRE_HEADER_BYTES,
                       &checked) < 0) {
         return error_set(err, ERROR_BAD_REQUEST, 0,
-                         "a NUL in the command or its directory, or an environment entry that is not "
-                         "NAME=VALUE");
+                         "a NUL in the command or its directory, an environment entry that is not "
+                         "NAME=VALUE, or a name that no shell has");
     }
     return 0;
 }
@@ -296,6 +299,9 @@ void executions_credit(struct link *link)
 
 static void mark_started(struct execution *x)
 {
+    if (!x->started && x->in_shell) {
+        execution_turn(x);
+    }
     x->started = true;
     buffer_release(&x->frame);
 }
@@ -321,6 +327,7 @@ static enum error_code believable(unsigned code)
     case ERROR_TOO_LARGE:
     case ERROR_BAD_REQUEST:
     case ERROR_NO_MEMORY:
+    case ERROR_CANCELLED: /* its shell was begun anew while it waited for its turn */
     case ERROR_ERRNO:
         return (enum error_code)code;
     default:
@@ -438,10 +445,13 @@ static int take_exit(struct execution *x, const uint8_t *payload, size_t length)
         e.sent[1] != x->received[1]) {
         return -1;
     }
-    execution_send_forget(x);
     if (!x->over) {
         execution_exited(x, &e);
     }
+    if (x->in_shell && x->result.timed_out && !x->killed) {
+        execution_send_kill(x); /* what it has left in its shell is not wanted */
+    }
+    execution_send_forget(x);
     execution_settle(x);
     return 0;
 }

@@ -2,8 +2,10 @@
 #include "exec/command.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "exec/result.h"
+#include "exec/shell.h"
 #include "sandbox/cleanup.h"
 
 /* ---- Its end ---- */
@@ -27,6 +29,16 @@ static void exec_end(struct request *r)
     }
 }
 
+static json_t *result_of(const struct request *r, const struct execution_result *result)
+{
+    const char *shell = r->command->shell;
+
+    if (r->method == &method_shell_restart) {
+        return json_pack("{s:s}", "shell", shell);
+    }
+    return shell[0] != '\0' ? shell_result_json(shell, result) : exec_result_json(result);
+}
+
 static void exec_done(void *arg, const struct error *err, struct execution_result *result)
 {
     struct request *r = arg;
@@ -39,7 +51,7 @@ static void exec_done(void *arg, const struct error *err, struct execution_resul
         r->error = *err;
     } else if (err == NULL) {
         r->failed = false;
-        r->result = exec_result_json(result);
+        r->result = result_of(r, result);
     }
     command_stream_flush(c);
     command_starve(c);
@@ -118,7 +130,7 @@ static struct command *admit(struct request *r)
         request_fail(r, &err);
         return NULL;
     }
-    if (exec_request_parse(r->params, &c->exec, &err) < 0) {
+    if (exec_request_parse(r->params, r->method != &method_exec, &c->exec, &err) < 0) {
         command_free(c);
         request_refuse(r, RPC_INVALID_PARAMS, &err);
         return NULL;
@@ -152,6 +164,9 @@ static void exec_run(struct request *r)
     }
     c->has_input = c->exec.has_input;
     c->has_terminal = c->exec.run.terminal;
+    if (c->exec.run.shell != NULL) {
+        strncpy(c->shell, c->exec.run.shell, sizeof c->shell - 1);
+    }
     if (c->exec.stream && r->connection != NULL && r->id != NULL) {
         command_stream_open(c);
     }
@@ -213,6 +228,13 @@ int command_named(const struct request *r, struct command **ret, struct error *e
 
 const struct method method_exec = {
     .name = "exec",
+    .run = exec_run,
+    .cancel = exec_cancel,
+    .by_client = true,
+};
+
+const struct method method_shell_run = {
+    .name = "shell.run",
     .run = exec_run,
     .cancel = exec_cancel,
     .by_client = true,

@@ -1,4 +1,4 @@
-/* One command of `exec`, for as long as its request is in flight: command.c runs it, stream.c gives its
+/* One command of `exec` or of `shell.run`, for as long as its request is in flight: command.c runs it, stream.c gives its
  * output to the client while it runs, steer.c has the methods that reach into it, job.c lets it outlive
  * its client. Part of the gateway's inside. */
 #ifndef HANDSFS_EXEC_COMMAND_H
@@ -17,6 +17,7 @@ struct command {
     struct request *request;
     struct exec_request exec;    /* until it is launched */
     struct execution *execution; /* while it runs */
+    char shell[WIRE_MAX_SHELL_NAME + 1]; /* that it is a command of, or "" */
     bool over;                   /* ran; its end only waits for the barrier */
     bool has_input;              /* exec.write is possible */
     bool has_terminal;

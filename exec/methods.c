@@ -265,6 +265,7 @@ static const struct method method_provision = {.name = "provision", .run = run_p
 static const struct method method_destroy = {.name = "destroy", .run = run_destroy};
 
 static const struct method *const methods[] = {
+    &method_shell_run,  &method_shell_restart,
     &method_exec,       &method_cancel,     &method_write,      &method_signal,
     &method_resize,     &method_wait,       &method_list,       &method_read_file,
     &method_write_file, &method_status,     &method_provision,  &method_destroy,

@@ -56,6 +56,8 @@ struct request {
 };
 
 extern const struct method method_exec;       /* command.c */
+extern const struct method method_shell_run;  /* command.c */
+extern const struct method method_shell_restart; /* shell.c */
 extern const struct method method_write;      /* steer.c */
 extern const struct method method_signal;     /* steer.c */
 extern const struct method method_resize;     /* steer.c */

@@ -4,11 +4,15 @@
 #include <string.h>
 
 #include "exec/rpc.h"
+#include "exec/shell.h"
 #include "sandbox/cleanup.h"
 
 static const char *const known[] = {"command", "stdin",      "stdin_base64", "cwd",
                                     "env",     "timeout_ms", "stream",       "input",
                                     "pty",     "detach",     NULL};
+static const char *const known_in_shell[] = {"command", "stdin", "stdin_base64", "timeout_ms",
+                                             "stream",  "input", "pty",          "detach",
+                                             "shell",   "restart", NULL};
 
 /* One NAME=VALUE. */
 static int add_variable(struct env_list *env, const char *name, const json_t *value, struct error *err)
@@ -97,16 +101,20 @@ static int parse_how(const json_t *params, struct exec_request *r, struct error 
     return 0;
 }
 
-static int parse_fields(const json_t *params, struct exec_request *r, struct error *err)
+static int parse_fields(const json_t *params, bool in_shell, struct exec_request *r, struct error *err)
 {
     size_t cwd_length;
 
-    if (params_check(params, known, err) < 0 ||
+    if (params_check(params, in_shell ? known_in_shell : known, err) < 0 ||
         params_text(params, "command", &r->run.command, &r->run.command_length, err) < 0 ||
         params_text(params, "cwd", &r->run.cwd, &cwd_length, err) < 0 ||
         params_number(params, "timeout_ms", EXEC_MAX_TIMEOUT_MS, &r->run.timeout_ms, err) < 0 ||
         params_bytes(params, "stdin", &r->input, err) < 0 || parse_env(params, &r->env, err) < 0 ||
         parse_how(params, r, err) < 0) {
+        return -1;
+    }
+    if (in_shell && (shell_name_param(params, &r->run.shell, err) < 0 ||
+                     params_boolean(params, "restart", &r->run.shell_reset, err) < 0)) {
         return -1;
     }
     if (r->run.command == NULL) {
@@ -119,10 +127,10 @@ static int parse_fields(const json_t *params, struct exec_request *r, struct err
     return 0;
 }
 
-int exec_request_parse(const json_t *params, struct exec_request *ret, struct error *err)
+int exec_request_parse(const json_t *params, bool in_shell, struct exec_request *ret, struct error *err)
 {
     *ret = (struct exec_request){.input.decoded = BUFFER_INIT(0)};
-    if (parse_fields(params, ret, err) < 0) {
+    if (parse_fields(params, in_shell, ret, err) < 0) {
         exec_request_release(ret);
         return -1;
     }

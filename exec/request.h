@@ -19,10 +19,10 @@ struct exec_request {
     bool detach;    /* answered at once, with a job */
 };
 
-/* ERROR_BAD_REQUEST for what is no ExecRequest. On success `ret` is to be released, and `params` to be
- * kept until then. */
-int exec_request_parse(const json_t *params, struct exec_request *ret, struct error *err)
-    __attribute__((nonnull(2, 3), warn_unused_result));
+/* ERROR_BAD_REQUEST for what is no ExecRequest; with `in_shell` for no parameters of shell.run, which has
+ * a shell in place of cwd and env. On success `ret` is to be released, and `params` to be kept until then. */
+int exec_request_parse(const json_t *params, bool in_shell, struct exec_request *ret, struct error *err)
+    __attribute__((nonnull(3, 4), warn_unused_result));
 void exec_request_release(struct exec_request *request) __attribute__((nonnull));
 
 /* Makes parameters of a text: an ExecRequest in JSON where it is an object with a "command", else the

@@ -23,6 +23,7 @@ static void execution_free(struct execution *e)
         close(e->terminal);
     }
     loop_remove(set->loop, &e->report);
+    shell_leave(e);
     strays_disown(set, e);
     if (e->supervisor != NULL) {
         e->supervisor->execution = NULL;
@@ -53,6 +54,9 @@ void execution_forget(struct execution *e)
 {
     e->owner = NULL;
     list_remove(&e->by_owner);
+    if (e->settled) {
+        shell_leave(e);
+    }
     if (execution_over(e)) {
         execution_free(e);
     } else {
@@ -146,6 +150,10 @@ static void settle(struct execution *e, bool others)
         execution_look_left(e);
     }
     e->settled = true;
+    shell_settle(e);
+    if (e->owner == NULL) {
+        shell_leave(e);
+    }
 }
 
 static void take_report(struct execution *e, const struct report *report)
@@ -268,10 +276,37 @@ static void supervisor_free(struct supervisor *s)
     free(s);
 }
 
+static int begin(struct execution *e, const struct wire_exec *request, struct error *err)
+{
+    if (supervisor_new(e) == NULL) {
+        return error_set_errno(err, ENOMEM, "exec");
+    }
+    e->report.ready = report_ready;
+    e->supervisor->pid = execution_launch(e, request, err);
+    if (e->supervisor->pid < 0) {
+        supervisor_free(e->supervisor);
+        return -1;
+    }
+    return 0;
+}
+
+int execution_begin(struct execution *e, const struct wire_exec *request)
+{
+    if (begin(e, request, &e->failure) < 0) {
+        e->state = EXECUTION_FAILED;
+        return -1;
+    }
+    if (e->input.eof) { /* was said while it waited */
+        execution_eof(e);
+    }
+    return 0;
+}
+
 int execution_start(struct executions *set, struct execution_owner *owner, uint64_t id,
                     const struct wire_exec *request, struct error *err)
 {
     struct execution *e;
+    int turn = 1;
 
     if (set->count >= EXEC_MAX_RUNNING) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "too many commands at once (%d)",
@@ -289,19 +324,15 @@ int execution_start(struct executions *set, struct execution_owner *owner, uint6
     if (e == NULL) {
         return error_set_errno(err, ENOMEM, "exec");
     }
-    if (supervisor_new(e) == NULL) {
-        execution_free(e);
-        return error_set_errno(err, ENOMEM, "exec");
+    e->owner = owner;
+    list_append(&owner->executions, &e->by_owner);
+    if (request->shell.length > 0 && !e->is_tool) {
+        turn = shell_enter(e, request, err);
     }
-    e->report.ready = report_ready;
-    e->supervisor->pid = execution_launch(e, request, err);
-    if (e->supervisor->pid < 0) {
-        supervisor_free(e->supervisor);
+    if (turn < 0 || (turn > 0 && begin(e, request, err) < 0)) {
         execution_free(e);
         return -1;
     }
-    e->owner = owner;
-    list_append(&owner->executions, &e->by_owner);
     return 0;
 }
 
@@ -446,6 +477,7 @@ void executions_init(struct executions *set)
     list_init(&set->all);
     list_init(&set->supervisors);
     list_init(&set->drains);
+    shells_init(&set->shells);
     timer_init(&set->kill_timer, executions_kill_step);
 }
 

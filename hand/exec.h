@@ -13,6 +13,7 @@
 
 #include "hand/list.h"
 #include "hand/loop.h"
+#include "hand/shell.h"
 #include "hand/supervisor.h"
 #include "hand/tree.h"
 #include "hand/wire.h"
@@ -98,6 +99,7 @@ struct execution {
     size_t kill_left; /* processes of it at the last look */
     char *cwd; /* for messages */
     bool is_tool; /* this program itself runs, and no bash */
+    struct shell_call *call; /* its place in a shell, or NULL */
 };
 
 /* A living supervisor; it may outlive the record of its execution. */
@@ -129,6 +131,7 @@ struct executions {
     struct list supervisors;
     struct list drains; /* the oldest first */
     unsigned drain_count;
+    struct shells shells;
     struct stray *strays; /* by pid */
     size_t stray_count;
     struct timer kill_timer; /* the next look at the trees that are being killed */
@@ -150,6 +153,10 @@ void executions_kill_all(struct executions *set) __attribute__((nonnull));
 /* What cannot be told from here (no such directory, no bash) is told as FAILED. */
 int execution_start(struct executions *set, struct execution_owner *owner, uint64_t id,
                     const struct wire_exec *request, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
+
+/* Runs one that was waiting for its shell. -1: it is EXECUTION_FAILED. */
+int execution_begin(struct execution *e, const struct wire_exec *request)
     __attribute__((nonnull, warn_unused_result));
 
 struct execution *execution_find(const struct execution_owner *owner, uint64_t id)

@@ -271,6 +271,16 @@ void executions_kill_step(struct timer *timer)
 
 void execution_kill(struct execution *e)
 {
+    if (shell_waits(e)) {
+        error_set(&e->failure, ERROR_CANCELLED, 0, "cancelled while it waited for its shell");
+        e->state = EXECUTION_FAILED;
+        shell_leave(e);
+        execution_changed(e);
+        return;
+    }
+    if (e->settled) {
+        shell_revoke(e);
+    }
     if (e->killing) {
         return;
     }

@@ -68,8 +68,28 @@ static void env_set(char **env, size_t *count, char *entry)
     env[(*count)++] = entry;
 }
 
+static bool is_name(const char *entry)
+{
+    size_t length = strspn(entry, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+
+    return length > 0 && entry[length] == '=' && !(entry[0] >= '0' && entry[0] <= '9');
+}
+
+/* Leaves only what bash has no variables for, and thus does not carry in a shell's state either. */
+static size_t remove_variables(char **env, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_name(env[i]) && strncmp(env[i], "BASH_FUNC_", strlen("BASH_FUNC_")) != 0) {
+            env[kept++] = env[i];
+        }
+    }
+    return kept;
+}
+
 /* The hand's own environment and on top of it the request's; free() the array only. */
-static char **env_new(const struct additions *additions, bool with_terminal)
+static char **env_new(const struct execution *e, const struct additions *additions, bool with_terminal)
 {
     static char term[] = "TERM=" EXEC_TERM;
     size_t count = 0;
@@ -83,6 +103,9 @@ static char **env_new(const struct additions *additions, bool with_terminal)
         return NULL;
     }
     memcpy(env, environ, count * sizeof *env);
+    if (shell_has_state(e)) {
+        count = remove_variables(env, count);
+    }
     if (with_terminal && (getenv("TERM") == NULL || strcmp(getenv("TERM"), "dumb") == 0)) {
         env_set(env, &count, term);
     }
@@ -122,6 +145,18 @@ static char *text_in_file(const struct wire_text *command, int *ret_fd)
     }
     *ret_fd = take_fd(&fd);
     return text;
+}
+
+/* What follows `bash -c`, and the descriptors that go with it. */
+static int make_text(struct execution *e, const struct wire_text *command, char **ret_text,
+                     int *ret_text_fd, int *ret_state_fd)
+{
+    if (e->call != NULL) {
+        return shell_launch(e, command, ret_text, ret_text_fd, ret_state_fd);
+    }
+    *ret_text = command->length <= EXEC_MAX_ARGUMENT ? strndup(command->data, command->length)
+                                                     : text_in_file(command, ret_text_fd);
+    return *ret_text != NULL ? 0 : -1;
 }
 
 /* ---- Pipes ------------------------------------------------------------------------------------- */
@@ -212,7 +247,7 @@ static int pipes_watch(struct pipes *p, struct execution *e)
 /* ---- The start --------------------------------------------------------------------------------- */
 
 static pid_t start_with(struct execution *e, struct pipes *pipes, char *verb, char *text, int text_fd,
-                        char **env)
+                        int state_fd, char **env)
 {
     char bash[] = EXEC_PROGRAM, option[] = "-c";
     char hand[] = "hand", tool[] = "tool";
@@ -226,6 +261,7 @@ static pid_t start_with(struct execution *e, struct pipes *pipes, char *verb, ch
         .report = pipes->theirs[PIPE_REPORT],
         .workdir = e->set->workdir_fd,
         .text = text_fd,
+        .state = state_fd,
         .cwd = e->cwd,
         .program = e->is_tool ? e->set->program_fd : -1,
         .argv = e->is_tool ? tool_command : command,
@@ -245,15 +281,13 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
     cleanup_free char *text = NULL;
     cleanup_free char **env = NULL;
     cleanup_fd int text_fd = -1;
+    cleanup_fd int state_fd = -1;
     pid_t pid;
 
-    text = request->command.length <= EXEC_MAX_ARGUMENT
-               ? strndup(request->command.data, request->command.length)
-               : text_in_file(&request->command, &text_fd);
-    if (text == NULL || verb == NULL) {
+    if (verb == NULL || make_text(e, &request->command, &text, &text_fd, &state_fd) < 0) {
         return error_set_errno(err, errno, "the command's text");
     }
-    if (additions_copy(&additions, request) < 0 || (env = env_new(&additions, request->terminal)) == NULL) {
+    if (additions_copy(&additions, request) < 0 || (env = env_new(e, &additions, request->terminal)) == NULL) {
         return error_set_errno(err, ENOMEM, "the command's environment");
     }
     if (request->terminal && terminal_watch(&pipes, e, request, err) < 0) {
@@ -265,6 +299,6 @@ pid_t execution_launch(struct execution *e, const struct wire_exec *request, str
     if (e->is_terminal && !request->has_stdin) {
         execution_eof(e);
     }
-    pid = start_with(e, &pipes, verb, text, text_fd, env);
+    pid = start_with(e, &pipes, verb, text, text_fd, state_fd, env);
     return pid < 0 ? error_set_errno(err, errno, "cannot start a command") : pid;
 }

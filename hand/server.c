@@ -231,6 +231,9 @@ static int open_places(struct server *server, const char *workdir, struct error 
     if (set->program_fd < 0) {
         return -1;
     }
+    /* Commands have something of their own there: nothing else gets these numbers. */
+    (void)dup3(set->null_fd, COMMAND_TEXT_FD, O_CLOEXEC);
+    (void)dup3(set->null_fd, COMMAND_STATE_FD, O_CLOEXEC);
     /* Who made the sandbox may know a way, and whose it must be. */
     if (access(workdir, F_OK) < 0 && make_directories(workdir, err) < 0) {
         size_t length = strlen(err->message);

@@ -128,6 +128,9 @@ static uint32_t become(const struct launch *l)
                                    : l->text >= 0 && dup2(l->text, COMMAND_TEXT_FD) < 0) {
         return LAUNCH_SETUP;
     }
+    if (l->state >= 0 && dup2(l->state, COMMAND_STATE_FD) < 0) {
+        return LAUNCH_SETUP;
+    }
     default_signals();
     tell(l->report, &born);
     if (l->program >= 0) {
@@ -219,7 +222,7 @@ static void watch(int fd, pid_t command)
 
 static _Noreturn void supervisor_main(const struct launch *l)
 {
-    const int needed[KEPT_MAX] = {l->in, l->out, l->err, l->report, l->workdir, l->text, l->program, -1};
+    const int needed[KEPT_MAX] = {l->in, l->out, l->err, l->report, l->workdir, l->text, l->program, l->state};
     struct report report = {.kind = REPORT_STARTED};
     struct start start = {.launch = l};
 

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#define COMMAND_STATE_FD 251 /* where a persistent shell's command leaves its state (hand/shell.h) */
 #define COMMAND_TEXT_FD 250 /* where a command finds its text when that is too long for an argument */
 
 enum report_kind {
@@ -42,6 +43,7 @@ struct launch {
     int text;         /* becomes COMMAND_TEXT_FD; -1: none */
     int terminal;     /* 1: `in` is a terminal that is to control it */
     int program;      /* what is executed, O_PATH; -1: argv[0] */
+    int state;        /* becomes COMMAND_STATE_FD; -1: none */
     const char *cwd;  /* from the workdir; NULL: the workdir itself */
     char *const *argv; /* argv[0] is the program's path */
     char *const *env;

@@ -658,7 +658,8 @@ int wire_put_exec(struct buffer *out, const struct wire_exec *e)
                    wire_put_bytes(out, e->env, e->env_length) < 0 ||
                    wire_put_u8(out, e->has_stdin) < 0 || wire_put_u64(out, e->keep) < 0 ||
                    wire_put_u8(out, e->flow) < 0 || wire_put_u8(out, e->terminal) < 0 ||
-                   wire_put_u16(out, e->rows) < 0 || wire_put_u16(out, e->columns) < 0
+                   wire_put_u16(out, e->rows) < 0 || wire_put_u16(out, e->columns) < 0 ||
+                   put_text(out, &e->shell) < 0 || wire_put_u8(out, e->shell_reset) < 0
                ? -1
                : 0;
 }
@@ -680,6 +681,19 @@ static bool env_is_good(const uint8_t *env, size_t length, uint32_t count)
     return wire_end(&r) == 0;
 }
 
+static bool is_shell_name(const struct wire_text *name)
+{
+    for (size_t i = 0; i < name->length; i++) {
+        char c = name->data[i];
+
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+              c == '_' || c == '-')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
 {
     struct wire_reader r = {payload, length, false};
@@ -695,10 +709,13 @@ int wire_get_exec(const uint8_t *payload, size_t length, struct wire_exec *ret)
     ret->terminal = wire_get_u8(&r) != 0;
     ret->rows = wire_get_u16(&r);
     ret->columns = wire_get_u16(&r);
+    ret->shell = get_text(&r, WIRE_MAX_SHELL_NAME);
+    ret->shell_reset = wire_get_u8(&r) != 0;
     if (ret->env_count > WIRE_MAX_EXEC_ENV || !env_is_good(ret->env, ret->env_length, ret->env_count) ||
         memchr(ret->tool.data, '\0', ret->tool.length) != NULL ||
         memchr(ret->command.data, '\0', ret->command.length) != NULL ||
-        memchr(ret->cwd.data, '\0', ret->cwd.length) != NULL) {
+        memchr(ret->cwd.data, '\0', ret->cwd.length) != NULL ||
+        !is_shell_name(&ret->shell)) {
         return -1;
     }
     return wire_end(&r);
@@ -717,6 +734,7 @@ int wire_put_exit(struct buffer *out, const struct wire_exit *e)
     for (uint32_t i = 0; i < e->named; i++) {
         r |= wire_put_u32(out, e->background[i].pid) | put_text(out, &e->background[i].name);
     }
+    r |= wire_put_u8(out, (uint8_t)e->state);
     return r < 0 ? -1 : 0;
 }
 
@@ -743,6 +761,7 @@ int wire_get_exit(const uint8_t *payload, size_t length, struct wire_exit *ret)
 {
     struct wire_reader r = {payload, length, false};
     unsigned oom;
+    unsigned state;
 
     ret->exit_code = (int32_t)wire_get_u32(&r);
     ret->signal = wire_get_u32(&r);
@@ -761,7 +780,9 @@ int wire_get_exit(const uint8_t *payload, size_t length, struct wire_exit *ret)
     if (oom > WIRE_OOM_YES || get_background(&r, ret) < 0) {
         return -1;
     }
-    if (ret->exit_code < -1 || ret->exit_code > 255 || ret->signal > 64 ||
+    state = wire_get_u8(&r);
+    ret->state = (enum wire_state)state;
+    if (state >= WIRE_STATES || ret->exit_code < -1 || ret->exit_code > 255 || ret->signal > 64 ||
         (ret->exit_code == -1) != (ret->signal != 0)) {
         return -1;
     }

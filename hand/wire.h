@@ -23,7 +23,7 @@
 #include "sandbox/error.h"
 
 #define WIRE_MAGIC UINT32_C(0x31444e48) /* "HND1" */
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 #define WIRE_HEADER_BYTES 16
 #define WIRE_MAX_DATA (1u << 20)    /* file data in one frame; larger transfers are several calls */
 #define WIRE_MAX_COMMAND (8u << 20) /* EXEC is the one frame that may be larger than the rest */
@@ -297,6 +297,7 @@ int wire_get_entry(struct wire_reader *r, struct wire_entry *ret)
 #define WIRE_MAX_EXEC_ENV 1024
 #define WIRE_MAX_TOOL 32
 #define WIRE_MAX_REST (1u << 20) /* of a stream with `flow`, over `keep`: what is in the pipe at the end */
+#define WIRE_MAX_SHELL_NAME 64
 
 struct wire_exec {
     struct wire_text tool;    /* "": bash runs; else a verb of the hand's own tool program (hand/tool.h) */
@@ -310,6 +311,8 @@ struct wire_exec {
     bool flow;      /* all is delivered, and no more than `keep` bytes without CREDIT: the command waits */
     bool terminal;  /* stdin, stdout and stderr are a new terminal's, which controls it; all comes as stdout */
     uint16_t rows, columns; /* of that */
+    struct wire_text shell; /* "", or the persistent shell that it is a command of: A-Z a-z 0-9 . _ - */
+    bool shell_reset;       /* which begins anew; with "" for a command that is all */
 };
 
 int wire_put_exec(struct buffer *out, const struct wire_exec *exec) __attribute__((warn_unused_result));
@@ -328,6 +331,15 @@ struct wire_left {
 /* Whether the kernel killed a process because memory had run out. */
 enum wire_oom { WIRE_OOM_UNKNOWN, WIRE_OOM_NO, WIRE_OOM_YES };
 
+/* What became of what a command leaves in its persistent shell. */
+enum wire_state {
+    WIRE_STATE_NONE,        /* it is in no shell */
+    WIRE_STATE_KEPT,
+    WIRE_STATE_ENDED_EARLY, /* its bash did not come to its own end; the state before is kept */
+    WIRE_STATE_TOO_LARGE,   /* as above */
+    WIRE_STATES
+};
+
 struct wire_exit {
     int32_t exit_code;  /* -1 where a signal ended it */
     uint32_t signal;    /* 0, or the number */
@@ -339,6 +351,7 @@ struct wire_exit {
     uint32_t named;     /* of those, in `background` */
     struct wire_left background[WIRE_MAX_LEFT];
     enum wire_oom oom;
+    enum wire_state state;
 };
 
 int wire_put_exit(struct buffer *out, const struct wire_exit *e) __attribute__((warn_unused_result));

@@ -202,7 +202,7 @@ static int parse_params(const char *text, json_t **ret_params, struct exec_reque
 {
     *ret_params = json_loads(text, JSON_ALLOW_NUL, NULL);
     ck_assert_ptr_nonnull(*ret_params);
-    return exec_request_parse(*ret_params, ret, &err);
+    return exec_request_parse(*ret_params, false, ret, &err);
 }
 
 START_TEST(all_parameters_of_exec_arrive)
