@@ -80,7 +80,7 @@ struct execution {
     struct buffer env;
     struct buffer input;
     bool cancelled;
-    bool held_input; /* "reader" has not been told to go on */
+    bool held_input; /* "reader" reads nothing before a signal comes */
     bool wants_room;
     size_t given, taken; /* of what is produced */
     execution_output output;
@@ -123,7 +123,7 @@ static void play_output(struct execution *e, struct execution_result *result)
     if ((text = argument(e, "echo")) != NULL || (text = argument(e, "late")) != NULL) {
         append(out, text, strlen(text));
         append(out, "\n", 1);
-    } else if (argument(e, "cat") != NULL) {
+    } else if (argument(e, "cat") != NULL || argument(e, "reader") != NULL) {
         buffer_move(out, &e->input);
     } else if (argument(e, "pwd") != NULL) {
         append(out, e->cwd, strlen(e->cwd));
@@ -220,7 +220,8 @@ struct execution *execution_start(struct link *link, const struct execution_requ
     link->counts.running++;
     uv_timer_init(link->loop, &e->timer);
     e->timer.data = e;
-    if (argument(e, "hang") == NULL) {
+    e->held_input = argument(e, "reader") != NULL;
+    if (argument(e, "hang") == NULL && !e->held_input) {
         uv_timer_start(&e->timer, execution_ends, argument(e, "late") != NULL ? LATE_MS : 0, 0);
     }
     return e;
@@ -228,16 +229,31 @@ struct execution *execution_start(struct link *link, const struct execution_requ
 
 int execution_write(struct execution *e, const void *data, size_t length, bool eof, struct error *err)
 {
-    (void)eof;
+    e->link->counts.written += length;
+    e->link->counts.ended_inputs += eof;
     if (buffer_append(&e->input, data, length) < 0) {
         return error_set(err, ERROR_TOO_LARGE, 0, "too much input");
     }
     return 0;
 }
 
+static void reader_reads(uv_timer_t *timer)
+{
+    struct execution *e = timer->data;
+
+    e->held_input = false;
+    if (e->wants_room) {
+        e->room(e->arg);
+    }
+    execution_ends(timer);
+}
+
 void execution_signal(struct execution *e, int signal)
 {
     e->link->counts.signalled |= UINT64_C(1) << (signal - 1);
+    if (e->held_input) {
+        uv_timer_start(&e->timer, reader_reads, 0, 0);
+    }
 }
 
 void execution_take(struct execution *e, unsigned stream, size_t length)

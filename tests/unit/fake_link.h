@@ -9,6 +9,8 @@
  *     binary       no UTF-8                           timeout     passed its deadline, with a word out
  *     gone         ERROR_SANDBOX_GONE                 cwd         ERROR_NO_SUCH_FILE
  *
+ *     reader       reads no stdin before a signal comes; then as cat
+ *
  * Files: what was written can be read; "/fill/N" reads as N bytes, "/dir" is a directory, "/full" takes
  * nothing (ENOSPC). All answers come from the loop, as the real link's. */
 #ifndef HANDSFS_TESTS_UNIT_FAKE_LINK_H
@@ -29,6 +31,8 @@ struct fake_link_counts {
     unsigned running;
     uint64_t signalled; /* one bit a number */
     uint16_t rows, columns;
+    size_t written; /* bytes of stdin */
+    unsigned ended_inputs;
     unsigned file_calls;      /* now */
     unsigned file_calls_most; /* at any time */
 };
