@@ -85,6 +85,7 @@ static size_t remove_variables(char **env, size_t count)
             env[kept++] = env[i];
         }
     }
+    memset(env + kept, 0, (count - kept) * sizeof *env);
     return kept;
 }
 

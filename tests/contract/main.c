@@ -70,6 +70,7 @@ int main(int argc, char **argv)
 
     suite = suite_create(argv[1]);
     suite_add_tcase(suite, case_exec());
+    suite_add_tcase(suite, case_shell());
     suite_add_tcase(suite, case_stream());
     suite_add_tcase(suite, case_deadlines());
     suite_add_tcase(suite, case_read());

@@ -119,6 +119,7 @@ void assert_bytes(const struct buffer *got, const void *want, size_t length);
 
 /* The suites' parts. */
 TCase *case_exec(void);
+TCase *case_shell(void);
 TCase *case_stream(void);
 TCase *case_deadlines(void);
 TCase *case_read(void);
