@@ -152,6 +152,12 @@ int k8s_pod_delete(const struct k8s_target *target, const char *name, const char
     return r < 0 ? -1 : 0;
 }
 
+int k8s_pod_delete_idle(const struct k8s_target *target, const char *name, const char *uid,
+                        uint64_t deadline_ms, struct error *err)
+{
+    return request_delete(target, name, uid, true, deadline_ms, err) < 0 ? -1 : 0;
+}
+
 /* ---- Handles ---- */
 
 static void state_free(struct k8s_state *state)

@@ -199,6 +199,10 @@ int k8s_pod_get(const struct k8s_target *target, const char *name, uint64_t dead
 int k8s_pod_delete(const struct k8s_target *target, const char *name, const char *uid,
                    uint64_t deadline_ms, struct error *err)
     __attribute__((nonnull, warn_unused_result));
+/* The same of a Pod in which nothing runs: its node is not waited for. */
+int k8s_pod_delete_idle(const struct k8s_target *target, const char *name, const char *uid,
+                        uint64_t deadline_ms, struct error *err)
+    __attribute__((nonnull, warn_unused_result));
 /* "/api/v1/namespaces/NAMESPACE/pods[/NAME]", to be freed; NULL without memory. `name` may be
  * NULL. */
 char *k8s_pod_path(const struct k8s_target *target, const char *name) __attribute__((nonnull(1)));

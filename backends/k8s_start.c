@@ -386,15 +386,30 @@ static int adopt(struct start *start, json_t *pod, struct error *err)
     return look(start, pod, err);
 }
 
+/* Stuck, with no container that runs: nodes take their time with such Pods, half a minute and more. */
+static bool is_idle(const struct start *start)
+{
+    json_t *hand = k8s_container(start->pod, "initContainerStatuses", K8S_HAND_CONTAINER);
+    json_t *sandbox = k8s_container(start->pod, "containerStatuses", K8S_CONTAINER);
+
+    return start->view.stage == K8S_STUCK && k8s_at(hand, "state", "running", NULL) == NULL &&
+           k8s_at(sandbox, "state", "running", NULL) == NULL;
+}
+
 /* Removes a Pod that did not come to run: this call's own, or one that never will. */
 static void clean_up(const struct start *start)
 {
+    uint64_t deadline_ms = clock_now_ms() + CLEAN_UP_MS;
     struct error ignored = {0};
 
-    if (start->uid[0] != '\0' &&
-        (start->created || start->view.stage == K8S_STUCK || start->view.stage == K8S_ENDED)) {
-        (void)!k8s_pod_delete(start->target, start->name, start->uid, clock_now_ms() + CLEAN_UP_MS,
-                              &ignored);
+    if (start->uid[0] == '\0') {
+        return;
+    }
+    if (is_idle(start)) {
+        (void)!k8s_pod_delete_idle(start->target, start->name, start->uid, deadline_ms, &ignored);
+    } else if (start->created || start->view.stage == K8S_STUCK ||
+               start->view.stage == K8S_ENDED) {
+        (void)!k8s_pod_delete(start->target, start->name, start->uid, deadline_ms, &ignored);
     }
 }
 
