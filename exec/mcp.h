@@ -37,14 +37,14 @@ struct mcp_host {
      * broke or the sandbox was gone. */
     int (*open)(void *ctx, struct client **ret, struct error *err);
     /* Is expected to hang up for good, if anything is open. Called once, at the end. */
-    void (*close)(void *ctx);
+    void (*hang_up)(void *ctx);
     void *ctx;
 };
 
 /* Serves the peer that writes to `in` and reads from `out` until `in` ends, nobody reads `out` any more, or
  * `stop` (-1 for none) becomes readable; then cancels what runs. The descriptors stay the caller's; SIGPIPE
  * has to be ignored. Writes nothing but messages of the protocol to `out`. 0, or 1 where a call of `open`
- * has not returned within MCP_ENDING_MS and is left to itself: then `close` is not called, and `host->ctx` has
+ * has not returned within MCP_ENDING_MS and is left to itself: then `hang_up` is not called, and `host->ctx` has
  * to stay as it is until the process ends. -1: out of memory, or a descriptor that cannot be used. */
 int mcp_serve(int in, int out, int stop, const struct mcp_host *host, struct error *err)
     __attribute__((nonnull, warn_unused_result));

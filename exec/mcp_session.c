@@ -184,6 +184,6 @@ bool mcp_session_close(struct mcp *mcp)
         }
         end_opening(mcp, &err);
     }
-    mcp->host->close(mcp->host->ctx);
+    mcp->host->hang_up(mcp->host->ctx);
     return true;
 }

@@ -146,7 +146,7 @@ static int serve(struct served *served, int out, json_t *list, struct error *err
         .instructions = instructions,
         .tools = list,
         .open = open_session,
-        .close = close_session,
+        .hang_up = close_session,
         .ctx = served,
     };
     int r;

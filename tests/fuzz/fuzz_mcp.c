@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .instructions = "none",
         .tools = json_pack("[{s:s}]", "name", "bash"),
         .open = open_nothing,
-        .close = close_nothing,
+        .hang_up = close_nothing,
     };
     struct mcp mcp = {.host = &host, .out = -1};
     struct client *client;

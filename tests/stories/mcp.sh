@@ -64,10 +64,16 @@ holds()
 
 makes_a_session()
 {
-    server_begin "$S" && ! grep -qx "$S" <(handsfs ls) && hears '"name":"bash"' tools/list '{}' &&
+    server_begin "$S" && ! grep -qx "$S" <(handsfs ls) && hears '"name":"grep"' tools/list '{}' &&
         ! grep -qx "$S" <(handsfs ls) && runs 'echo $((6 * 7))' '"text":"42' && grep -qx "$S" <(handsfs ls)
 }
 holds 'one line makes the session, and not before a tool is called' makes_a_session
+
+remembers()
+{
+    runs 'cd /tmp; x=5' '"isError":false' && runs 'echo $PWD $x' '"text":"/tmp 5'
+}
+holds 'its shell remembers from call to call' remembers
 
 loses_its_sandbox()
 {

@@ -125,7 +125,7 @@ void mcp_bed_open(struct mcp_bed *bed)
         .instructions = "be careful",
         .tools = json_loads(tools_text, 0, NULL),
         .open = open_session,
-        .close = close_session,
+        .hang_up = close_session,
         .ctx = bed,
     };
     ck_assert_int_eq(pthread_create(&bed->thread, NULL, serve, bed), 0);
