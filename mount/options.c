@@ -59,7 +59,7 @@ static const struct option_row rows[] = {
      "what it is made from, for backends that have images", false},
     {"workdir", 0, OPTION_TEXT, OPTIONS_SPEC, AT(spec.workdir), NULL, "PATH",
      "the workspace's path inside (default: /workspace)", false},
-    {"env", 0, OPTION_ENV, OPTIONS_SPEC | OPTIONS_EXEC, 0, NULL, "NAME=VALUE",
+    {"env", 0, OPTION_ENV, OPTIONS_SPEC | OPTIONS_EXEC | OPTIONS_SHELL, 0, NULL, "NAME=VALUE",
      "a variable for its commands; may be repeated", false},
     {"network", 0, OPTION_CHOICE, OPTIONS_SPEC, AT(network), network_choices, "none|full",
      "what commands inside can reach (default: none)", false},
@@ -104,10 +104,12 @@ static const struct option_row rows[] = {
 
     {"timeout", 0, OPTION_DURATION, OPTIONS_EXEC, AT(timeout_ms), NULL, "TIME",
      "kill it and exit 124 after this (250ms, 30s, 5m; default: never)", false},
-    {"cwd", 0, OPTION_TEXT, OPTIONS_EXEC, AT(cwd), NULL, "PATH",
+    {"cwd", 0, OPTION_TEXT, OPTIONS_EXEC | OPTIONS_SHELL, AT(cwd), NULL, "PATH",
      "run it there; a relative path starts at the workspace", true},
     {"no-stdin", 'n', OPTION_FLAG, OPTIONS_EXEC, AT(no_stdin), NULL, NULL,
      "give it an empty standard input", true},
+    {"tty", 't', OPTION_FLAG, OPTIONS_EXEC, AT(tty), NULL, NULL,
+     "run it on a terminal, with this one's keys and size", true},
 
     {"lazy", 'l', OPTION_FLAG, OPTIONS_UMOUNT, AT(lazy), NULL, NULL,
      "detach it even while programs still use it", true},
@@ -281,7 +283,7 @@ static int add_caps(struct sandbox_spec *spec, const char *value, struct error *
 static int add_env(struct options *options, const char *value, unsigned groups,
                    enum option_source source, struct error *err)
 {
-    bool for_command = source == OPTION_FROM_ARGUMENTS && (groups & OPTIONS_EXEC) != 0;
+    bool for_command = source == OPTION_FROM_ARGUMENTS && (groups & (OPTIONS_EXEC | OPTIONS_SHELL)) != 0;
 
     return env_list_set(for_command ? &options->exec_env : &options->spec.env, value, err);
 }

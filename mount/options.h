@@ -26,6 +26,7 @@ enum option_group {
     OPTIONS_EXEC = 1 << 4,
     OPTIONS_JSON = 1 << 5,
     OPTIONS_UMOUNT = 1 << 6,
+    OPTIONS_SHELL = 1 << 7,
 };
 
 struct options {
@@ -40,10 +41,11 @@ struct options {
     bool allow_other;
     bool read_only;
     bool no_exec;
-    struct env_list exec_env; /* --env on the command line of exec */
+    struct env_list exec_env; /* --env on the command line of exec and shell */
     uint64_t timeout_ms;
     char *cwd;
     bool no_stdin;
+    bool tty;
     bool json;
     bool foreground;
     bool lazy;

@@ -49,8 +49,8 @@ struct verb {
     int (*run)(struct invocation *invocation, struct error *err);
 };
 
-extern const struct verb verb_mount, verb_umount, verb_exec, verb_provision, verb_ls, verb_status,
-    verb_read, verb_write, verb_mcp, verb_destroy, verb_doctor;
+extern const struct verb verb_mount, verb_umount, verb_exec, verb_shell, verb_provision, verb_ls,
+    verb_status, verb_read, verb_write, verb_destroy, verb_mcp, verb_doctor;
 
 /* All of them, in the order of the help; NULL-terminated. */
 extern const struct verb *const verbs[];
@@ -65,6 +65,12 @@ struct client;
 int verb_client(const struct options *options, const char *session, struct client **ret,
                 struct mount_entry *ret_entry, struct error *err)
     __attribute__((nonnull, warn_unused_result));
+
+/* Runs a command for a verb, mounted or not (exec_verb.c): the exit code, or -1. With --json its result is
+ * printed. Does not return where a signal ended it that ends this process, too. */
+struct run_plan;
+int verb_run(const struct options *options, const char *session, const struct run_plan *plan,
+             struct error *err) __attribute__((nonnull, warn_unused_result));
 
 /* Provisions the session's sandbox from the options and tells the live mounts of the session, so that those
  * of a lost sandbox work again. */
