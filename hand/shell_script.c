@@ -18,7 +18,8 @@
  *    no PATH is needed. Standard error is closed meanwhile, so that neither xtrace nor traps say much.
  *  - What is saved is chunks that end in a NUL, so that one which does not parse costs nothing else: set
  *    options, shopt options, directory and newline, umask, aliases, one chunk a function, and in the last
- *    one the exported variables with a function named `declare`, which would shadow them. "end" closes it.
+ *    one the exported variables with a function named `declare`, which would shadow them; it also ends
+ *    the loop that reads them, so that REPLY stays. "end" closes it.
  *
  * An EXIT trap of the text's own that comes to run, `exec`, and a signal leave nothing saved. */
 #include "hand/shell.h"
@@ -42,7 +43,8 @@ const char shell_prelude[] =
     "            builtin alias -p && builtin printf '\\0' &&\n"
     "            __handsfs_save_functions \"$(builtin declare -F)\"$'\\n' &&\n"
     "            builtin printf 'builtin unset -v REPLY\\n' &&\n"
-    "            builtin declare -xp && { builtin declare -f -- declare; builtin printf '\\0end\\0'; }\n"
+    "            builtin declare -xp &&\n"
+    "            { builtin declare -f -- declare; builtin printf 'builtin break\\n\\0end\\0'; }\n"
     "        builtin exit \"$1\"\n"
     "    fi\n"
     "    exit \"$1\"\n"
