@@ -69,12 +69,6 @@ makes_a_session()
 }
 holds 'one line makes the session, and not before a tool is called' makes_a_session
 
-remembers()
-{
-    runs 'cd /tmp; x=5' '"isError":false' && runs 'echo $PWD $x' '"text":"/tmp 5'
-}
-holds 'its shell remembers from call to call' remembers
-
 loses_its_sandbox()
 {
     handsfs destroy "$S" && runs 'echo hi' '"error":"sandbox_gone"' && hears '"tools"' tools/list '{}' &&
