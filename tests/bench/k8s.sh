@@ -20,9 +20,9 @@ k8s_rows()
     head -c 4194304 /dev/urandom >"$T/large"
     cp "$T/large" "$M/large"
     printf '#!/bin/sh\nexec %s write %s written <%s\n' "$HANDSFS" "$S" "$T/large" >"$T/k8s-write"
-    printf '#!/bin/sh\nexec %s cp %s %s:/workspace/copied\n' "$kubectl" "$T/large" "$pod" >"$T/k8s-cp-in"
+    printf '#!/bin/sh\nexec %s cp %s %s:/workspace/copied >/dev/null 2>&1\n' "$kubectl" "$T/large" "$pod" >"$T/k8s-cp-in"
     printf '#!/bin/sh\nexec %s read %s large >%s\n' "$HANDSFS" "$S" "$T/read" >"$T/k8s-read"
-    printf '#!/bin/sh\nexec %s cp %s:/workspace/large %s\n' "$kubectl" "$pod" "$T/read" >"$T/k8s-cp-out"
+    printf '#!/bin/sh\nexec %s cp %s:/workspace/large %s >/dev/null 2>&1\n' "$kubectl" "$pod" "$T/read" >"$T/k8s-cp-out"
     chmod +x "$T"/k8s-*
     beside 'k8s: exec of true, p50' 'kubectl exec' ms 1 : : "$work exec $M.sock $execs" \
         "$work spawn 10 $kubectl exec $pod -c sandbox -- true"
