@@ -6,7 +6,7 @@
 
 #include "mount/options.h"
 
-/* The command, and of the options --timeout, --cwd and --env. New reference; NULL with `err` set where something
+/* The command, and of the options --timeout, --cwd, --env and --shell. New reference; NULL with `err` set where something
  * is no text that JSON can carry. */
 json_t *exec_params(const struct options *options, const char *command, size_t length,
                     struct error *err) __attribute__((nonnull, warn_unused_result));

@@ -106,6 +106,8 @@ static const struct option_row rows[] = {
      "kill it and exit 124 after this (250ms, 30s, 5m; default: never)", false},
     {"cwd", 0, OPTION_TEXT, OPTIONS_EXEC | OPTIONS_SHELL, AT(cwd), NULL, "PATH",
      "run it there; a relative path starts at the workspace", true},
+    {"shell", 0, OPTION_TEXT, OPTIONS_EXEC, AT(shell), NULL, "NAME",
+     "run it in this shell, whose directory and variables stay for the next", true},
     {"no-stdin", 'n', OPTION_FLAG, OPTIONS_EXEC, AT(no_stdin), NULL, NULL,
      "give it an empty standard input", true},
     {"tty", 't', OPTION_FLAG, OPTIONS_EXEC, AT(tty), NULL, NULL,
@@ -142,6 +144,7 @@ void options_release(struct options *options)
     free(options->backend);
     free(options->socket);
     free(options->cwd);
+    free(options->shell);
     options_init(options);
 }
 

@@ -44,6 +44,7 @@ struct options {
     struct env_list exec_env; /* --env on the command line of exec and shell */
     uint64_t timeout_ms;
     char *cwd;
+    char *shell; /* the persistent shell that the command is of */
     bool no_stdin;
     bool tty;
     bool json;

@@ -68,6 +68,7 @@ static int begin(struct run *run, struct error *err)
 {
     json_t *params = json_copy(run->plan->params);
     int r = params != NULL ? 0 : -1;
+    const char *method;
 
     if (run->plan->stream) {
         r |= json_object_set_new(params, "stream", json_true());
@@ -79,8 +80,9 @@ static int begin(struct run *run, struct error *err)
     if (run->plan->terminal) {
         r |= json_object_set_new(params, "pty", pty_json());
     }
+    method = json_object_get(params, "shell") != NULL ? "shell.run" : "exec";
     r = r < 0 ? error_set(err, ERROR_NO_MEMORY, 0, "out of memory")
-              : client_send(run->client, "exec", params, &run->id, err);
+              : client_send(run->client, method, params, &run->id, err);
     json_decref(params);
     return r;
 }

@@ -81,4 +81,12 @@ for p in (dict(shell="a/b", command=":"), dict(shell="", command=":"), dict(shel
 }
 it_holds "names that no shell has and parameters that no shell takes are refused" refused
 
+without_mount()
+{
+    handsfs exec "$S" --shell s --no-stdin -- 'cd /tmp && export A=1' || return 1
+    [ "$(handsfs exec "$S" --shell s --no-stdin -- 'echo $PWD $A')" = '/tmp 1' ] || return 1
+    ! handsfs exec "$S" --shell s --cwd /tmp --no-stdin -- pwd
+}
+it_holds "handsfs exec --shell keeps a shell from one process to the next" without_mount
+
 tap_end
