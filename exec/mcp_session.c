@@ -109,9 +109,10 @@ int mcp_session_wakes(const struct mcp *mcp)
 static struct client *end_opening(struct mcp *mcp, struct error *err)
 {
     struct mcp_opening *opening = take_ptr(mcp->opening);
-    struct client *client = opening->client;
+    struct client *client;
 
-    pthread_join(opening->thread, NULL);
+    pthread_join(opening->thread, NULL); /* only now the rest is ours */
+    client = opening->client;
     *err = opening->err;
     free_opening(opening);
     return client;
