@@ -1,8 +1,9 @@
-/* The tool bash. */
+/* The tool bash: a command of a persistent shell (exec/shell.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "exec/shell.h"
 #include "exec/tool_internal.h"
 #include "exec/utf8.h"
 
@@ -27,7 +28,7 @@ static void in_words(uint64_t ms, char *to, size_t size)
     }
 }
 
-/* stdout, then stderr on a line of its own. NUL characters go first, so that none takes the cap's room. */
+/* stdout, then stderr on a line of its own. */
 static int join_streams(struct tool_call *call, struct execution_result *result)
 {
     struct buffer *text = &call->text;
@@ -55,14 +56,23 @@ static void bash_done(void *arg, const struct error *err, struct execution_resul
     char duration[32];
     bool ended_well;
     json_t *structured;
+    const char *reason;
 
     call->execution = NULL;
+    call->cancel = NULL;
     if (err != NULL) {
-        if (err->code == ERROR_NO_SUCH_FILE) {
+        if (err->code == ERROR_NO_SUCH_FILE || err->code == ERROR_BAD_REQUEST) {
             tool_end_text(call, "bash: %s", err->message);
         } else {
             tool_end_fault(call, err);
         }
+        return;
+    }
+    if (tool_string(call, "command", NULL) == NULL) {
+        if (buffer_append_string(&call->text, "bash session restarted") < 0) {
+            call->text.length = 0;
+        }
+        tool_end(call, false, NULL, NULL);
         return;
     }
     ended_well = !result->timed_out && result->exit_code == 0;
@@ -77,12 +87,22 @@ static void bash_done(void *arg, const struct error *err, struct execution_resul
     } else if (result->exit_code > 0) {
         snprintf(trailer, sizeof trailer, "exit code: %d", result->exit_code);
     }
+    reason = result->timed_out ? NULL : shell_state_reason(result);
+    if (reason != NULL) {
+        size_t used = strlen(trailer);
+
+        snprintf(trailer + used, sizeof trailer - used,
+                 "%s[what it changed in the shell's state is dropped: %s]", used > 0 ? "\n" : "",
+                 strcmp(reason, "too_large") == 0 ? "too large" : "its bash did not end by itself");
+    }
     structured = json_pack("{s:o, s:b, s:b, s:I}", "exit_code",
                            result->exit_code >= 0 && !result->timed_out ? json_integer(result->exit_code)
                                                                         : json_null(),
                            "timed_out", (int)result->timed_out, "truncated",
                            result->dropped[0] > 0 || result->dropped[1] > 0, "duration_ms",
                            (json_int_t)result->duration_ms);
+    tool_strip_nul(&result->out[0]);
+    tool_strip_nul(&result->out[1]);
     if (join_streams(call, result) < 0) {
         struct error none;
 
@@ -110,11 +130,21 @@ static void bash_run(struct tool_call *call)
         tool_end_text(call, "bash: command is required (or restart)");
         return;
     }
+    request.shell = tool_string(call, "shell", NULL);
+    if (request.shell == NULL) {
+        request.shell = SHELL_DEFAULT;
+    }
+    if (!shell_name_is_good(request.shell)) {
+        tool_end_text(call, "bash: \"shell\" is not 1 to %d letters, digits, dots, dashes and underscores",
+                      WIRE_MAX_SHELL_NAME);
+        return;
+    }
+    request.shell_reset = tool_flag(call, "restart");
     if (request.command == NULL) {
-        if (buffer_append_string(&call->text, "bash session restarted") < 0) {
-            call->text.length = 0;
-        }
-        tool_end(call, false, NULL, NULL);
+        request.command = "";
+    }
+    if (request.command_length > MAX_COMMAND_BYTES) {
+        tool_end_text(call, "bash: the command is longer than %" PRIu64 " bytes", MAX_COMMAND_BYTES);
         return;
     }
     call->cancel = bash_cancel;

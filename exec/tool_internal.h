@@ -78,6 +78,8 @@ int tool_path(struct tool_call *call, const char *name) __attribute__((nonnull, 
 
 /* ---- Ends (tool_text.c) ---- */
 
+void tool_strip_nul(struct buffer *text) __attribute__((nonnull));
+
 /* Ends with a result: call->text, capped, what is over the cap in a file inside. `trailer` (may be NULL) is
  * never cut; `structured` is stolen, NULL for none. */
 void tool_end(struct tool_call *call, bool is_error, const char *trailer, json_t *structured)

@@ -16,7 +16,7 @@
 /* ---- Text ---- */
 
 /* NUL characters are in no text that a model is given. */
-static void strip_nul(struct buffer *text)
+void tool_strip_nul(struct buffer *text)
 {
     size_t kept = 0;
 
@@ -116,7 +116,7 @@ void tool_end(struct tool_call *call, bool is_error, const char *trailer, json_t
     if (trailer != NULL) {
         snprintf(call->trailer, sizeof call->trailer, "%s", trailer);
     }
-    strip_nul(&call->text);
+    tool_strip_nul(&call->text);
     if (call->text.length > TOOL_MAX_TEXT) {
         spill(call);
     } else {
@@ -128,7 +128,7 @@ void tool_end_whole(struct tool_call *call, bool is_error, json_t *structured)
 {
     call->result.is_error = is_error;
     call->result.structured = structured != NULL ? structured : json_object();
-    strip_nul(&call->text);
+    tool_strip_nul(&call->text);
     call->result.text = text_json(&call->text, call->text.length);
     json_object_set(call->result.structured, "output", call->result.text);
     tool_finish(call);

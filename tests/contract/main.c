@@ -79,6 +79,7 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, case_lifecycle());
     suite_add_tcase(suite, case_lifecycle_alone());
     suite_add_tcase(suite, case_isolation());
+    suite_add_tcase(suite, case_tools());
     if (fixture.image != NULL) {
         suite_add_tcase(suite, case_images());
     }

@@ -128,6 +128,7 @@ TCase *case_names(void);
 TCase *case_lifecycle(void);
 TCase *case_lifecycle_alone(void);
 TCase *case_isolation(void);
+TCase *case_tools(void);
 TCase *case_images(void); /* of engines */
 TCase *case_docker(void); /* of that one backend: what befalls a container */
 TCase *case_docker_alone(void);
