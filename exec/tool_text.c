@@ -94,7 +94,7 @@ static void spilled(void *arg, const struct error *err)
     finish_with(call, shown_length(&call->text), note);
 }
 
-/* A sandbox does not fill up with them: each is one of the last TOOL_SPILLS. */
+/* A name that no other call has. It is the sandbox's file from then on, and goes when somebody inside removes it. */
 static void spill(struct tool_call *call)
 {
     uint64_t random = 0;
