@@ -425,6 +425,11 @@ int execution_write(struct execution *x, const void *data, size_t length, bool e
     return 0;
 }
 
+uint64_t execution_received(const struct execution *x)
+{
+    return x->received[0] + x->received[1];
+}
+
 size_t execution_unread(const struct execution *x)
 {
     return fifo_length(&x->in) - (size_t)(x->in_sent - x->in_start);

@@ -80,6 +80,9 @@ int execution_write(struct execution *execution, const void *data, size_t length
 void execution_take(struct execution *execution, unsigned stream, size_t length)
     __attribute__((nonnull));
 
+/* Bytes of output that have come so far. */
+uint64_t execution_received(const struct execution *execution) __attribute__((nonnull));
+
 /* Bytes of stdin that wait here, and the wish to be told (once) when they are less than EXECUTION_ROOM. */
 #define EXECUTION_ROOM (256u << 10)
 size_t execution_unread(const struct execution *execution) __attribute__((nonnull));

@@ -34,7 +34,6 @@ struct tool_call {
 
     uv_timer_t timer; /* progress; and the first turn, so that nothing is answered from inside */
     uint64_t started_ms;
-    uint64_t bytes; /* of output so far */
     bool cancelled;
 
     /* What is under way. */

@@ -76,7 +76,8 @@ static void tell_progress(uv_timer_t *timer)
 
     snprintf(message, sizeof message, "%s: running for %llu s", call->name,
              (unsigned long long)seconds);
-    call->progress(call->arg, message, call->bytes);
+    call->progress(call->arg, message,
+                   call->execution != NULL ? execution_received(call->execution) : 0);
 }
 
 static void begin(uv_timer_t *timer)

@@ -49,7 +49,8 @@ struct tool_result {
     json_t *structured; /* an object; its fields are the tool's */
 };
 
-/* A word while it runs: at most every TOOL_PROGRESS_MS. `bytes` of output so far, where that is known. */
+/* A word while it runs: at most every TOOL_PROGRESS_MS. `bytes` of output have come so
+ * far. */
 typedef void (*tool_progress)(void *arg, const char *message, uint64_t bytes);
 
 /* `err` is NULL and `result` given (its values may be kept with json_incref()), or the sandbox failed us, or

@@ -156,6 +156,7 @@ static void check_limit(int which)
         ck_assert_int_lt(atoi(buffer_text(&run.result.out[0])), 64);
     } else if (which == 1) {
         ck_assert_str_ne(buffer_text(&run.result.out[0]), "629145600\n");
+        ck_assert(!run.result.oom_known || run.result.oom_killed);
     } else {
         ck_assert_uint_gt(run.result.user_us + run.result.system_us, 0);
         ck_assert_uint_lt(run.result.user_us + run.result.system_us, 1700000); /* half of two seconds, and slack */

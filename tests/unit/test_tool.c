@@ -1,11 +1,13 @@
 /* `hand tool`: the program itself, on trees that somebody has made to hurt it. */
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,6 +78,8 @@ static void redirect(int fd, const char *name, int flags)
     }
 }
 
+static bool without_rights; /* of root's to files of others: what is run is kept from them */
+
 static pid_t start(const char *verb, const char *input, char *arguments)
 {
     char *program = getenv("HANDSFS_HAND");
@@ -89,6 +93,11 @@ static pid_t start(const char *verb, const char *input, char *arguments)
         redirect(0, input != NULL ? input : "/dev/null", O_RDONLY);
         redirect(1, "out", O_WRONLY | O_CREAT | O_TRUNC);
         redirect(2, "said", O_WRONLY | O_CREAT | O_TRUNC);
+        if (without_rights && geteuid() == 0 &&
+            (prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) < 0 ||
+             prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH, 0, 0, 0) < 0)) {
+            _exit(126);
+        }
         execv(program, argv);
         _exit(127);
     }
@@ -238,12 +247,10 @@ END_TEST
 
 START_TEST(one_file_that_cannot_be_read_is_counted_and_no_error)
 {
-    if (geteuid() == 0) {
-        return; /* nothing is kept from root */
-    }
     put_text("good", "needle\n");
     put_text("secret", "needle\n");
     ck_assert_int_eq(chmod("secret", 0), 0);
+    without_rights = true;
     ck_assert_int_eq(run("grep", NULL, "pattern=needle", NULL), 0);
     ck_assert_int_eq(number("matches"), 1);
     ck_assert_int_eq(number("unreadable"), 1);
