@@ -317,7 +317,7 @@ static int take_started(struct execution *x, struct wire_reader *r)
 }
 
 /* Of the codes that a hand may give for a command, those that a caller can do something about. */
-static enum error_code believable(unsigned code)
+static enum error_code believable(const struct execution *x, unsigned code)
 {
     switch (code) {
     case ERROR_NO_SUCH_FILE:
@@ -327,9 +327,10 @@ static enum error_code believable(unsigned code)
     case ERROR_TOO_LARGE:
     case ERROR_BAD_REQUEST:
     case ERROR_NO_MEMORY:
-    case ERROR_CANCELLED: /* its shell was begun anew while it waited for its turn */
     case ERROR_ERRNO:
         return (enum error_code)code;
+    case ERROR_CANCELLED: /* its shell was begun anew while it waited for its turn */
+        return x->in_shell ? ERROR_CANCELLED : ERROR_IO;
     default:
         return ERROR_IO;
     }
@@ -347,10 +348,10 @@ static int take_failed(struct execution *x, struct wire_reader *r)
         (code == ERROR_ERRNO && os_errno == 0)) {
         return -1;
     }
-    if (!x->over && x->attached && believable(code) == ERROR_IO) {
+    if (!x->over && x->attached && believable(x, code) == ERROR_IO) {
         execution_fail(x, ERROR_IO, 0, "the command was lost with the stream to the sandbox");
     } else if (!x->over) {
-        error_set(&err, believable(code), (int)os_errno, "%.*s", (int)length, (const char *)text);
+        error_set(&err, believable(x, code), (int)os_errno, "%.*s", (int)length, (const char *)text);
         execution_fail(x, err.code, err.os_errno, err.message);
     }
     execution_settle(x);
