@@ -32,11 +32,11 @@ held_back()
 {
     rm -f "$T/pipe" && mkfifo "$T/pipe" && inside 'rm -f printed all' || return 1
     "$HANDSFS" exec -n "$S" -- 'for i in $(seq 320); do head -c 65536 /dev/zero; echo $i >printed; done; touch all' >"$T/pipe" &
-    local pid=$! then now
+    local pid=$! before now
     exec 5<"$T/pipe"
     head -c 1 <&5 >"$T/first"
-    then=none
-    until now=$(inside 'cat printed'); [ "$now" = "$then" ]; do then=$now; sleep 0.5; done
+    before=none
+    until now=$(inside 'cat printed'); [ "$now" = "$before" ]; do before=$now; sleep 0.5; done
     local held
     held=$(awk '/VmRSS/ { print $2 }' "/proc/$pid/status")
     echo "printed $now of 320, resident $held KiB"
