@@ -205,12 +205,25 @@ START_TEST(many_calls_count_right_and_leave_the_same)
 }
 END_TEST
 
+/* A sandbox that rows share has the shells of the row before, too. */
+static void begin_shells_anew(void)
+{
+    static const char *const names[] = {"row", "aliases", "builtin", "exit", "other"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct run run = run_in(names[i], "", 0, true);
+
+        assert_ran(run);
+    }
+}
+
 TCase *case_shell(void)
 {
     TCase *tc = tcase_create("shell");
 
     tcase_set_timeout(tc, 900);
     tcase_add_checked_fixture(tc, setup_session, teardown_session);
+    tcase_add_checked_fixture(tc, begin_shells_anew, NULL);
     tcase_add_test(tc, directory_variables_functions_and_umask_are_carried);
     tcase_add_test(tc, options_and_aliases_are_carried_and_traces_and_traps_are_not);
     tcase_add_test(tc, variables_keep_their_values_attributes_and_absence);
