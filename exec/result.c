@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "exec/base64.h"
 #include "exec/utf8.h"
@@ -121,4 +122,23 @@ json_t *exec_result_json(const struct execution_result *result)
     json_decref(rest);
     json_decref(use);
     return object;
+}
+
+int signal_named(const char *name)
+{
+    int real_time;
+    char rest;
+
+    name += strncasecmp(name, "SIG", 3) == 0 ? 3 : 0;
+    for (int i = 1; i < SIGRTMIN; i++) {
+        const char *known = sigabbrev_np(i);
+
+        if (known != NULL && strcasecmp(known, name) == 0) {
+            return i;
+        }
+    }
+    return sscanf(name, "RTMIN+%2d%c", &real_time, &rest) == 1 && real_time >= 0 &&
+                   real_time <= SIGRTMAX - SIGRTMIN
+               ? SIGRTMIN + real_time
+               : 0;
 }

@@ -14,4 +14,7 @@ json_t *exec_result_json(const struct execution_result *result) __attribute__((n
 int result_put_bytes(json_t *into, const char *name, const uint8_t *data, size_t length)
     __attribute__((nonnull(2), warn_unused_result));
 
+/* The number of a signal by its name, "SIGINT", "INT" or "SIGRTMIN+1", whatever its case; 0 for none. */
+int signal_named(const char *name) __attribute__((nonnull));
+
 #endif

@@ -1,11 +1,7 @@
 /* The methods that reach into a command that runs: its stdin, signals, the size of its terminal. Each is
  * answered with whether the command was still there: it may end at any moment, and that is no error. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "exec/command.h"
+#include "exec/result.h"
 
 #define MAX_SIGNAL 64
 
@@ -112,29 +108,13 @@ const struct method method_write = {.name = "exec.write", .run = run_write};
 static int signal_number(const json_t *value)
 {
     const char *text = json_string_value(value);
-    int real_time;
-    char rest;
 
     if (json_is_integer(value)) {
         json_int_t number = json_integer_value(value);
 
         return number >= 1 && number <= MAX_SIGNAL ? (int)number : 0;
     }
-    if (text == NULL) {
-        return 0;
-    }
-    text += strncasecmp(text, "SIG", 3) == 0 ? 3 : 0;
-    for (int i = 1; i < SIGRTMIN; i++) {
-        const char *name = sigabbrev_np(i);
-
-        if (name != NULL && strcasecmp(name, text) == 0) {
-            return i;
-        }
-    }
-    return sscanf(text, "RTMIN+%2d%c", &real_time, &rest) == 1 && real_time >= 0 &&
-                   real_time <= SIGRTMAX - SIGRTMIN
-               ? SIGRTMIN + real_time
-               : 0;
+    return text != NULL ? signal_named(text) : 0;
 }
 
 static void run_signal(struct request *r)

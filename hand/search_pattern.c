@@ -1,9 +1,9 @@
 #include "hand/search_pattern.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hand/search_regex.h"
 #include "sandbox/cleanup.h"
 
 /* ---- Characters ---- */
@@ -31,21 +31,9 @@ static uint32_t take_character(const char **at, const char *end)
 
 static bool named_has(const char *name, size_t length, uint32_t c)
 {
-    static const struct {
-        const char *name;
-        int (*has)(int);
-    } classes[] = {
-        {"alpha", isalpha}, {"digit", isdigit}, {"alnum", isalnum}, {"upper", isupper},
-        {"lower", islower}, {"space", isspace}, {"blank", isblank}, {"punct", ispunct},
-        {"print", isprint}, {"graph", isgraph}, {"cntrl", iscntrl}, {"xdigit", isxdigit},
-    };
+    int (*has)(int) = class_named(name, length);
 
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
-        if (strlen(classes[i].name) == length && memcmp(classes[i].name, name, length) == 0) {
-            return c < 128 && classes[i].has((int)c) != 0;
-        }
-    }
-    return false;
+    return has != NULL && c < 128 && has((int)c) != 0;
 }
 
 /* Behind the "[" (and the "!"): the "]" that closes it, or NULL. */

@@ -40,4 +40,8 @@ bool regex_feed(struct regex *regex, const uint8_t *data, size_t length) __attri
 bool regex_end(struct regex *regex) __attribute__((nonnull));
 bool regex_failed(const struct regex *regex) __attribute__((nonnull));
 
+/* What tells the characters of a named class, such as "alpha", as in ctype.h(0p): for ASCII only. NULL for no name of
+ * one. */
+int (*class_named(const char *name, size_t length))(int) __attribute__((nonnull));
+
 #endif

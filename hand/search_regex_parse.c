@@ -192,7 +192,7 @@ static uint32_t one_character(struct parser *p, uint32_t code)
 
 /* ---- Named classes ---- */
 
-static int (*class_named(const char *name, size_t length))(int)
+int (*class_named(const char *name, size_t length))(int)
 {
     static const struct {
         const char *name;

@@ -8,30 +8,18 @@
 #include <unistd.h>
 
 #include "exec/params.h"
+#include "exec/result.h"
 #include "mount/verbs.h"
 
 /* The number of a signal that an ExecResult names, 0 for none. */
 static int signal_number(const char *name)
 {
-    int offset;
+    int number = name != NULL ? signal_named(name) : 0;
 
-    if (name == NULL) {
-        return 0;
+    if (name == NULL || number != 0) {
+        return number;
     }
-    if (sscanf(name, "SIGRTMIN+%d", &offset) == 1) {
-        return SIGRTMIN + offset;
-    }
-    if (sscanf(name, "SIG%d", &offset) == 1) {
-        return offset;
-    }
-    for (int i = 1; i < SIGRTMIN; i++) {
-        const char *known = sigabbrev_np(i);
-
-        if (known != NULL && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, known) == 0) {
-            return i;
-        }
-    }
-    return SIGKILL;
+    return sscanf(name, "SIG%d", &number) == 1 ? number : SIGKILL;
 }
 
 /* Prints a stream's bytes to `fd`, and says what is missing. */
