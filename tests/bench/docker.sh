@@ -4,7 +4,7 @@
 # shellcheck disable=SC2154
 
 # What no program at hand does: `raw SOCKET CONTAINER N` makes N execs of true over the engine's API and prints the
-# percentiles, `at-once SOCKET N` has N of them run at once through a gateway and prints the time that all took.
+# percentiles, `at-once SOCKET N` has N of 64 KiB run at once through a gateway and prints the time that all took.
 docker_peer()
 {
     cat <<'END'
@@ -51,17 +51,17 @@ def at_once():
 END
 }
 
-# `spawn`s of the same at once, with docker exec.
-docker_at_once()
+# at_once NAME COMMAND: a script that runs it 32 times at once.
+at_once()
 {
-    printf '%s\n' '#!/bin/bash' 'for ((i = 0; i < 32; i++)); do' \
-        "docker exec $1 head -c 65536 /dev/zero >$T/out.\$i &" 'done; wait'
+    printf '%s\n' '#!/bin/bash' 'for ((i = 0; i < 32; i++)); do' "$2 >$T/out.\$i &" 'done; wait' >"$T/$1"
+    chmod +x "$T/$1"
 }
 
 docker_rows()
 (
     local socket container peer S=bench-docker-$$ M=$T/docker
-    local files=${BENCH_DOCKER_FILES:-5000}
+    local files=${BENCH_DOCKER_FILES:-2000}
     eval "$("$(dirname "${BASH_SOURCE[0]}")/../bed/docker" env)"
     timeout 10 docker image inspect "$HANDSFS_TEST_IMAGE:debian" >/dev/null 2>&1 || return 0
     export HANDSFS_BACKEND=docker HANDSFS_IMAGE=$HANDSFS_TEST_IMAGE:debian
@@ -78,14 +78,19 @@ docker_rows()
     } >/dev/null 2>&1
     trap docker_end EXIT
     handsfs mount "$S" "$M" >/dev/null
-    docker_at_once "$container" >"$T/docker-at-once" && chmod +x "$T/docker-at-once"
+    at_once docker-at-once "docker exec $container head -c 65536 /dev/zero"
+    at_once bash-at-once 'bash -c "head -c 65536 /dev/zero"'
 
     beside 'docker: exec of true, p50' 'docker exec' ms 1 : : "$work exec $M.sock $execs" \
         "$work spawn 20 docker exec $container bash -c true"
     beside 'docker: exec of true, p50' 'the Engine API itself' ms 1 : : "$work exec $M.sock $execs" \
         "$peer raw $socket $container 20"
-    beside 'docker: 32 execs of 64 KiB at once, all' '32 docker exec' ms 1 : : "$peer at-once $M.sock 32" \
-        "$work spawn 1 $T/docker-at-once"
+    beside 'docker: exec of true, p50' 'bash -c true on the host' ms 1 : : "$work exec $M.sock $execs" \
+        "$work spawn $execs bash -c true"
+    beside 'docker: 32 execs of 64 KiB at once, all' '32 docker exec' ms 1 : : \
+        "$peer at-once $M.sock 32" "$work spawn 1 $T/docker-at-once"
+    beside 'docker: 32 execs of 64 KiB at once, all' '32 bash -c on the host' ms 1 : : \
+        "$peer at-once $M.sock 32" "$work spawn 1 $T/bash-at-once"
     destroy_peers() { { handsfs destroy "$S-p"; docker rm --force bench-peer; } >/dev/null 2>&1 || true; }
     beside 'docker: provision, image present' 'docker run -d' ms 1 destroy_peers : \
         "$work spawn 1 $HANDSFS provision $S-p" \
@@ -104,11 +109,12 @@ docker_rows()
     command -v sshfs >/dev/null || return 0
     mkdir "$M/tree"
     "$work" tree "$M/tree" "$files"
-    for f in "$M"/tree/*; do [ ! -f "$f" ] || echo needle >>"$f"; done
+    echo '! grep -r nowhere "$1"' >"$T/grep" # which succeeds when all was read and nothing found
+    handsfs exec -n "$S" -- 'for f in tree/*/*; do echo "int x;" >"$f"; done'
     beside "docker: stat walk of $files files, cold" 'sshfs over docker exec' ms 1 remount_docker sshfs_docker \
         "$work walk $M/tree" "$work walk $T/docker-sshfs/tree"
     beside "docker: grep through $files files, cold" 'sshfs over docker exec' ms 1 remount_docker sshfs_docker \
-        "$work spawn 1 grep -rlq needle $M/tree" "$work spawn 1 grep -rlq needle $T/docker-sshfs/tree"
+        "$work spawn 1 bash $T/grep $M/tree" "$work spawn 1 bash $T/grep $T/docker-sshfs/tree"
     beside 'docker: create, write, close of 100 bytes' 'sshfs over docker exec' ms 1 : : \
         "$work create $M 1000" "$work create $T/docker-sshfs 1000"
     handsfs umount "$M" >/dev/null
