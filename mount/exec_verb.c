@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "mount/exec_params.h"
+#include "mount/job.h"
 #include "mount/outcome.h"
 #include "mount/quote.h"
 #include "mount/run_command.h"
@@ -83,8 +84,9 @@ static int exec_run(struct invocation *invocation, struct error *err)
         return error_set(err, ERROR_BAD_REQUEST, 0,
                          "no command: handsfs exec SESSION -- COMMAND...");
     }
-    if (options->json && options->tty) {
-        return error_set(err, ERROR_BAD_REQUEST, 0, "--json does not go with -t");
+    if (options->tty && (options->json || options->detach)) {
+        return error_set(err, ERROR_BAD_REQUEST, 0, "%s does not go with -t",
+                         options->json ? "--json" : "--detach");
     }
     if (quote_command(&command, arguments->command, arguments->command_count, err) < 0) {
         return -1;
@@ -93,7 +95,8 @@ static int exec_run(struct invocation *invocation, struct error *err)
     if (plan.params == NULL) {
         return -1;
     }
-    r = verb_run(options, arguments->words[0], &plan, err);
+    r = options->detach ? job_start(options, arguments->words[0], plan.params, err)
+                        : verb_run(options, arguments->words[0], &plan, err);
     json_decref(plan.params);
     return r;
 }
@@ -114,13 +117,18 @@ const struct verb verb_exec = {
         "on a terminal of its own, to which this one is lent: every key goes there, Ctrl-C too.\n"
         "With --json the whole result is one line at the end, with at most 1 MiB of each output.\n"
         "\n"
+        "With --detach the command is a job of the session's mount, which there must be: its name is printed,\n"
+        "its standard input is empty, and it runs on until its end, its --timeout, or that of the mount. See\n"
+        "`handsfs jobs` and `handsfs wait`.\n"
+        "\n"
         "Exit code: the command's own; 128 and the signal's number where a signal ended it; 124 after\n"
         "the timeout; 125 where handsfs itself failed. Ctrl-C interrupts the command; a second one kills\n"
         "it with everything it started, and so do SIGTERM and a reader that goes away.\n",
     .examples = "  handsfs exec s1 -- make test\n"
                 "  handsfs exec s1 --timeout 90s --cwd src -- 'grep -rn main . | head'\n"
                 "  tar -c . | handsfs exec s1 -- tar -x\n"
-                "  handsfs exec -t s1 -- vi main.c\n",
+                "  handsfs exec -t s1 -- vi main.c\n"
+                "  handsfs exec --detach s1 -- make\n",
     .groups = OPTIONS_COMMON | OPTIONS_BACKEND | OPTIONS_EXEC | OPTIONS_JSON,
     .min_words = 1,
     .max_words = 1,

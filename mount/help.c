@@ -3,10 +3,10 @@
 
 #include "mount/verbs.h"
 
-const struct verb *const verbs[] = {&verb_mount,  &verb_umount,    &verb_exec, &verb_shell,
-                                    &verb_provision, &verb_ls,     &verb_status, &verb_read,
-                                    &verb_write,  &verb_mcp,       &verb_destroy, &verb_doctor,
-                                    NULL};
+const struct verb *const verbs[] = {
+    &verb_mount, &verb_umount, &verb_exec,  &verb_shell, &verb_jobs,    &verb_wait,   &verb_provision,
+    &verb_ls,    &verb_status, &verb_read,  &verb_write, &verb_mcp,     &verb_destroy, &verb_doctor,
+    NULL};
 
 static void print_options(FILE *out, const char *title, unsigned groups)
 {

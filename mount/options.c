@@ -112,6 +112,13 @@ static const struct option_row rows[] = {
      "give it an empty standard input", true},
     {"tty", 't', OPTION_FLAG, OPTIONS_EXEC, AT(tty), NULL, NULL,
      "run it on a terminal, with this one's keys and size", true},
+    {"detach", 'd', OPTION_FLAG, OPTIONS_EXEC, AT(detach), NULL, NULL,
+     "start it, print the name of its job, and do not wait for it", true},
+
+    {"timeout", 0, OPTION_DURATION, OPTIONS_WAIT, AT(wait_ms), NULL, "TIME",
+     "exit 124 after this, and leave the job running (0: at once; default: never)", true},
+    {"kill", 0, OPTION_FLAG, OPTIONS_WAIT, AT(kill), NULL, NULL,
+     "kill it first, with everything that it started", true},
 
     {"lazy", 'l', OPTION_FLAG, OPTIONS_UMOUNT, AT(lazy), NULL, NULL,
      "detach it even while programs still use it", true},
@@ -133,6 +140,7 @@ void options_init(struct options *options)
         .idmap = FS_IDMAP_USER,
         .symlinks = FS_SYMLINKS_CONTAINED,
         .special = FS_SPECIAL_SOCKET,
+        .wait_ms = OPTIONS_WAIT_FOR_EVER,
     };
     sandbox_spec_init(&options->spec);
 }
@@ -336,20 +344,24 @@ static bool same_name(const char *said, const char *name)
     return *said == *name;
 }
 
-static const struct option_row *find_row(const char *name)
+/* One of these groups where there is one, for a name may mean several things; else any. */
+static const struct option_row *find_row(const char *name, unsigned groups)
 {
+    const struct option_row *found = NULL;
+
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].name[0] != '\0' && same_name(name, rows[i].name)) {
-            return &rows[i];
+        if (rows[i].name[0] != '\0' && same_name(name, rows[i].name) &&
+            (found == NULL || (found->groups & groups) == 0)) {
+            found = &rows[i];
         }
     }
-    return NULL;
+    return found;
 }
 
 int options_set(struct options *options, const char *name, const char *value, unsigned groups,
                 enum option_source source, struct error *err)
 {
-    const struct option_row *row = find_row(name);
+    const struct option_row *row = find_row(name, groups);
 
     if (row == NULL || (row->only_argument && source != OPTION_FROM_ARGUMENTS)) {
         return error_set(err, ERROR_BAD_REQUEST, 0, "unknown option \"%.80s\"", name);
@@ -432,7 +444,7 @@ static int read_long(struct options *options, int count, char **words, int *at, 
     const struct option_row *row;
 
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), said);
-    row = length < sizeof name ? find_row(name) : NULL;
+    row = length < sizeof name ? find_row(name, groups) : NULL;
     if (row != NULL && row->kind != OPTION_FLAG && value == NULL) {
         if (*at + 1 >= count) {
             return error_set(err, ERROR_BAD_REQUEST, 0, "--%s: a value is missing", row->name);
@@ -543,7 +555,7 @@ int options_session_of_attach(const struct options *options, char ret[MAX_SESSIO
 
 static bool is_said(const struct options *options, const char *name)
 {
-    return (options->said >> (find_row(name) - rows) & 1) != 0;
+    return (options->said >> (find_row(name, ~0u) - rows) & 1) != 0;
 }
 
 /* A container that is there already is taken as it is. Defaults of files and the environment are for those that

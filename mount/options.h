@@ -16,6 +16,7 @@
 #define OPTIONS_MAX_FILE (64u << 10) /* bytes of a configuration file */
 #define OPTIONS_MAX_NAME 32          /* letters of an option's name */
 #define OPTIONS_MAX_CAPS 64          /* names that cap-drop may hold */
+#define OPTIONS_WAIT_FOR_EVER UINT64_MAX
 
 /* Groups of options; a verb names those that it takes. */
 enum option_group {
@@ -27,6 +28,7 @@ enum option_group {
     OPTIONS_JSON = 1 << 5,
     OPTIONS_UMOUNT = 1 << 6,
     OPTIONS_SHELL = 1 << 7,
+    OPTIONS_WAIT = 1 << 8,
 };
 
 struct options {
@@ -47,6 +49,9 @@ struct options {
     char *shell; /* the persistent shell that the command is of */
     bool no_stdin;
     bool tty;
+    bool detach;
+    bool kill;        /* the job that is waited for */
+    uint64_t wait_ms; /* for it, or OPTIONS_WAIT_FOR_EVER */
     bool json;
     bool foreground;
     bool lazy;

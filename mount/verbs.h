@@ -49,8 +49,8 @@ struct verb {
     int (*run)(struct invocation *invocation, struct error *err);
 };
 
-extern const struct verb verb_mount, verb_umount, verb_exec, verb_shell, verb_provision, verb_ls,
-    verb_status, verb_read, verb_write, verb_destroy, verb_mcp, verb_doctor;
+extern const struct verb verb_mount, verb_umount, verb_exec, verb_shell, verb_jobs, verb_wait,
+    verb_provision, verb_ls, verb_status, verb_read, verb_write, verb_destroy, verb_mcp, verb_doctor;
 
 /* All of them, in the order of the help; NULL-terminated. */
 extern const struct verb *const verbs[];

@@ -79,6 +79,17 @@ it_holds 'bash completes nothing where nothing is to be said' offers_only 'hands
 it_holds 'bash completes behind options and their values' \
     offers_only "handsfs exec --timeout 5s --cwd src sto" "$S"
 
+if [ -c /dev/fuse ] && mkdir "$M.jobs" && handsfs mount "$S" "$M.jobs" >/dev/null; then
+    job=$(handsfs exec --detach "$S" -- true)
+    for shell in bash fish; do
+        if [ $shell = bash ] || command -v $shell >/dev/null; then
+            it_holds "$shell completes jobs to wait for" offers_only "handsfs wait $S " "$job"
+        fi
+    done
+    handsfs umount "$M.jobs"
+fi
+shell=bash
+
 if command -v zsh >/dev/null; then
     it_holds 'zsh can read its completion' zsh -n "$completions/zsh/_handsfs"
     it_holds 'zsh makes of each option one that its _arguments takes' zsh -fc "

@@ -125,9 +125,64 @@ rows()
     it_holds "--json gives the whole result ($1)" whole
 }
 
+no_jobs()
+{
+    says 125 sh -c "'$HANDSFS' exec --detach $S -- true 2>$T/err; echo \$?" && grep -q 'not mounted.*handsfs mount' "$T/err" &&
+        says 125 sh -c "'$HANDSFS' wait $S job 2>$T/err; echo \$?" && grep -q 'not mounted' "$T/err" &&
+        says 1 sh -c "'$HANDSFS' jobs $S 2>$T/err; echo \$?" && grep -q 'not mounted' "$T/err"
+}
+
+state_of() { handsfs jobs "$S" | awk -v job="$1" '$1 == job { print $2 }'; }
+
+jobs_go_on()
+{
+    local job
+    job=$(handsfs exec --detach "$S" -- 'echo begun; until [ -e end ]; do sleep 0.02; done; cat; echo bad >&2; exit 6') || return 1
+    says running state_of "$job" && says 124 sh -c "'$HANDSFS' wait $S $job --timeout 0 2>$T/err; echo \$?" && grep -q 'still running' "$T/err" || return 1
+    inside 'touch end'
+    handsfs wait "$S" "$job" >"$T/out" 2>"$T/err"
+    says 6 echo $? && says begun cat "$T/out" && says bad cat "$T/err" && says ended state_of "$job" || return 1
+    handsfs wait --json "$S" "$job" >"$T/json" # again, and for programs
+    says 6 echo $? && handsfs jobs --json "$S" >"$T/jobs" && py 'import json, sys
+r = json.load(open(sys.argv[1])); jobs = json.load(open(sys.argv[2]))
+assert r["job"] == sys.argv[3] and not r["running"] and r["result"]["stdout"] == "begun\n" and r["result"]["exit_code"] == 6, r
+assert [j["running"] for j in jobs if j["job"] == r["job"]] == [False], jobs' "$T/json" "$T/jobs" "$job"
+}
+
+jobs_end()
+{
+    local job
+    job=$(handsfs exec -d "$S" -- 'setsid sleep 1000 & sleep 1000') && eventually 20 inside 'grep -qx sleep /proc/[0-9]*/comm' &&
+        handsfs wait "$S" "$job" --kill && nothing_runs sleep && says 125 sh -c "'$HANDSFS' wait $S $job 2>$T/err; echo \$?" && grep -q cancelled "$T/err" || return 1
+    job=$(handsfs exec -d --timeout 300ms "$S" -- 'echo before; sleep 1000') && says before handsfs wait "$S" "$job" 2>"$T/err"
+    says 124 sh -c "'$HANDSFS' wait $S $job >$T/out 2>$T/err; echo \$?" && says before cat "$T/out" && grep -q 'timed out after 0' "$T/err" || return 1
+    job=$(handsfs exec --json -d "$S" -- 'kill -SEGV $$' | py 'import json, sys; print(json.load(sys.stdin)["job"])') || return 1
+    says 139 sh -c "'$HANDSFS' wait $S $job; echo \$?" && says 0 sh -c "'$HANDSFS' wait $S $job --kill >$T/out; [ \$? = 139 ]; echo \$?" &&
+        says 125 sh -c "'$HANDSFS' wait $S none 2>$T/err; echo \$?" && grep -q 'no job' "$T/err"
+}
+
+jobs_of_shells()
+{
+    local job
+    job=$(handsfs exec -d --shell jobs "$S" -- 'export A=detached') && handsfs wait "$S" "$job" && says detached handsfs exec -n --shell jobs "$S" -- 'echo $A'
+}
+
+jobs_print()
+{
+    local job line
+    job=$(handsfs exec -d "$S" -- $'true \e[31m \xc2\x9b31m \tä\ntrue') && handsfs wait "$S" "$job"
+    line=$(handsfs jobs "$S" | grep "^$job ") && case $line in *'true ?[31m ?31m ?ä ...') ;; *) echo "$line"; return 1 ;; esac
+    says 125 sh -c "'$HANDSFS' exec -d -t $S -- true 2>$T/err; echo \$?" && grep -q -- --detach "$T/err"
+}
+
 rows 'no mount'
+it_holds "without a mount there are no jobs, and that is said" no_jobs
 handsfs mount "$S" "$M" >"$T/mount.log" 2>&1 || { cat "$T/mount.log"; exit 1; }
 rows mounted
+it_holds "a job goes on without its caller, and its output and exit code can be had later, and again" jobs_go_on
+it_holds "a job ends by --kill, by its own timeout, by a signal, and is told as exec tells it" jobs_end
+it_holds "a job can be one of a persistent shell" jobs_of_shells
+it_holds "what stands in a job's command does nothing to a terminal" jobs_print
 
 daemon_dies()
 {

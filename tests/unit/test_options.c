@@ -47,6 +47,28 @@ static int read_words(const char *line, unsigned groups, size_t max_words, bool 
                                   &err);
 }
 
+START_TEST(a_name_means_what_the_verb_means_by_it)
+{
+    struct arguments arguments;
+
+    ck_assert_uint_eq(options.wait_ms, OPTIONS_WAIT_FOR_EVER);
+    ck_assert_int_eq(read_words("s1 job --timeout 5s", OPTIONS_COMMON | OPTIONS_WAIT, 2, false, &arguments), 0);
+    free(arguments.words);
+    ck_assert_uint_eq(options.wait_ms, 5000);
+    ck_assert_uint_eq(options.timeout_ms, 0);
+    ck_assert_int_eq(read_words("s1 --timeout=7s -d -- a", EXEC_GROUPS, 1, true, &arguments), 0);
+    free(arguments.words);
+    ck_assert_uint_eq(options.wait_ms, 5000);
+    ck_assert_uint_eq(options.timeout_ms, 7000);
+    ck_assert(options.detach);
+    config("timeout = 9s", 0); /* a file's is exec's alone */
+    ck_assert_uint_eq(options.wait_ms, 5000);
+    ck_assert_uint_eq(options.timeout_ms, 9000);
+    ck_assert_int_eq(read_words("s1 --kill -- a", EXEC_GROUPS, 1, true, &arguments), -1);
+    ck_assert_int_eq(err.code, ERROR_BAD_REQUEST);
+}
+END_TEST
+
 START_TEST(what_nobody_said_has_the_documented_default)
 {
     struct fs_options fs;
@@ -368,6 +390,7 @@ END_TEST
 UNIT_SUITE(options)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, a_name_means_what_the_verb_means_by_it);
     tcase_add_test(tcase, what_nobody_said_has_the_documented_default);
     tcase_add_test(tcase, a_later_source_wins_over_an_earlier_one);
     tcase_add_test(tcase, a_config_file_has_keys_comments_and_blank_lines);

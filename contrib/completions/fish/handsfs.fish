@@ -1,5 +1,6 @@
 # Completion of handsfs for fish. Verbs, options and their values are what `handsfs --help` and
-# `handsfs VERB --help` say, so that they are always this program's; sessions are what `handsfs ls` says.
+# `handsfs VERB --help` say, so that they are always this program's; sessions are what `handsfs ls` says, and jobs
+# what `handsfs jobs` says.
 
 function __handsfs_verbs
     handsfs --help 2>/dev/null | sed -n '/^Verbs/,/^$/s/^  \([a-z][a-z-]*\)  *\(.*\)/\1\t\2/p'
@@ -77,6 +78,12 @@ function __handsfs_sessions
     timeout 3 handsfs ls $backend 2>/dev/null
 end
 
+# The jobs of the session before the cursor.
+function __handsfs_jobs
+    set -l words (commandline -opc)
+    timeout 3 handsfs jobs $words[-1] 2>/dev/null | string replace -r ' .*' ''
+end
+
 function __handsfs_at
     not __handsfs_wants_value; and test (__handsfs_place) = $argv[1]
 end
@@ -92,3 +99,4 @@ complete -c handsfs -n 'contains (__handsfs_verb) umount; and __handsfs_at 0' -a
 complete -c handsfs -n 'contains (__handsfs_verb) mount; and __handsfs_at 1' -a '(__fish_complete_directories)'
 complete -c handsfs -n '__handsfs_verb; and not contains (__handsfs_verb) ls doctor umount; and __handsfs_at 0' \
     -a '(__handsfs_sessions)'
+complete -c handsfs -n 'contains (__handsfs_verb) wait; and __handsfs_at 1' -a '(__handsfs_jobs)'
