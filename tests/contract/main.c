@@ -8,6 +8,7 @@
 #include "backends/registry.h"
 #include "sandbox/clock.h"
 #include "tests/contract/session.h"
+#include "tests/crash.h"
 
 /* The suite's own state directory, so that it neither meets nor leaves a session of anybody's. */
 static char state_dir[] = "/tmp/handsfs-contract.XXXXXX";
@@ -68,6 +69,7 @@ int main(int argc, char **argv)
         return 2;
     }
 
+    crash_watch();
     suite = suite_create(argv[1]);
     suite_add_tcase(suite, case_exec());
     suite_add_tcase(suite, case_shell());

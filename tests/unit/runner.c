@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/crash.h"
+
 static struct unit_suite *suites;
 
 /* Keeps them by name, so that the order is not the linker's. */
@@ -24,6 +26,7 @@ int main(int argc, char **argv)
     SRunner *runner = srunner_create(NULL);
     int failed;
 
+    crash_watch();
     for (const struct unit_suite *u = suites; u != NULL; u = u->next) {
         Suite *suite = suite_create(u->name);
         TCase *tcase = tcase_create(u->name);
