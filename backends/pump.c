@@ -9,7 +9,12 @@
  * descriptor is read only up to a lower mark.
  *
  * poll(2) tells of a hang-up also where nothing is asked for: a side that has told so once is asked no more while
- * nothing can be moved there. What TLS holds back poll does not see: `unread` remembers it. */
+ * nothing can be moved there. What TLS holds back poll does not see: `unread` remembers it.
+ *
+ * Libraries clean up behind themselves when the process exits (OPENSSL_cleanup(3)), and a pump that is still at work
+ * then works with what they have freed. So exit(3) waits for the pumps, which take it as if their descriptors were
+ * closed. The handler is registered once there is a connection, hence behind the libraries' own, and so is called
+ * before them. */
 #include "backends/pump.h"
 
 #include <errno.h>
@@ -32,6 +37,7 @@
 #define PIECES_A_TURN 4                /* then the other side has its turn */
 #define KEEP_BYTES (64u << 10)         /* an empty buffer keeps no more memory */
 #define STACK_BYTES (512u << 10)
+#define LEAVE_MS (PUMP_LINGER_MS + 1000) /* that exit(3) waits at most */
 
 /* Bytes on their way; those before `head` are gone. */
 struct lane {
@@ -40,6 +46,7 @@ struct lane {
 };
 
 struct pump {
+    struct pump *next; /* of those at work */
     struct http_stream *stream;
     const struct pump_codec *codec;
     void *state;
@@ -59,11 +66,21 @@ struct pump {
     uint8_t piece[PIECE];
 };
 
-static atomic_uint running;
+/* What exit(3) must know of. A thread that ends waits for the one that did so before it, so that one at most is left
+ * to be waited for. */
+static struct {
+    pthread_once_t once;
+    pthread_mutex_t lock;
+    pthread_cond_t less;    /* `running` has become less */
+    struct pump *at_work;
+    atomic_uint running;    /* threads that still use a library */
+    bool has_ended;
+    pthread_t ended;
+} pumps = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .less = PTHREAD_COND_INITIALIZER};
 
 unsigned pump_count(void)
 {
-    return atomic_load(&running);
+    return atomic_load(&pumps.running);
 }
 
 /* ---- Lanes ------------------------------------------------------------------------------------ */
@@ -313,6 +330,47 @@ static void pump_free(struct pump *pump)
     free(pump);
 }
 
+static void begin_work(struct pump *pump)
+{
+    pthread_mutex_lock(&pumps.lock);
+    pump->next = pumps.at_work;
+    pumps.at_work = pump;
+    atomic_fetch_add(&pumps.running, 1);
+    pthread_mutex_unlock(&pumps.lock);
+}
+
+/* Before its descriptor is closed. */
+static void end_work(const struct pump *pump)
+{
+    pthread_mutex_lock(&pumps.lock);
+    for (struct pump **at = &pumps.at_work; *at != NULL; at = &(*at)->next) {
+        if (*at == pump) {
+            *at = pump->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&pumps.lock);
+}
+
+/* The last that a thread does. */
+static void end_thread(void)
+{
+    pthread_t before;
+    bool wait;
+
+    pthread_mutex_lock(&pumps.lock);
+    wait = pumps.has_ended;
+    before = pumps.ended;
+    pumps.has_ended = true;
+    pumps.ended = pthread_self();
+    atomic_fetch_sub(&pumps.running, 1);
+    pthread_cond_signal(&pumps.less);
+    pthread_mutex_unlock(&pumps.lock);
+    if (wait) {
+        pthread_join(before, NULL);
+    }
+}
+
 static void *run(void *arg)
 {
     struct pump *pump = arg;
@@ -334,9 +392,49 @@ static void *run(void *arg)
     if (pump->failed) {
         log_trace("an engine's stream broke off: %s", pump->err.message);
     }
+    end_work(pump);
     pump_free(pump);
-    atomic_fetch_sub(&running, 1);
+    end_thread();
     return NULL;
+}
+
+/* ---- The process' end ------------------------------------------------------------------------- */
+
+static void leave(void)
+{
+    uint64_t end_ms = clock_now_ms() + LEAVE_MS;
+    struct timespec end = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
+    bool done;
+
+    pthread_mutex_lock(&pumps.lock);
+    for (struct pump *pump = pumps.at_work; pump != NULL; pump = pump->next) {
+        shutdown(pump->fd, SHUT_RDWR); /* what was written to it is still read */
+    }
+    while (pumps.running > 0 &&
+           pthread_cond_clockwait(&pumps.less, &pumps.lock, CLOCK_MONOTONIC, &end) == 0) {
+    }
+    done = pumps.running == 0 && pumps.has_ended;
+    pumps.has_ended = pumps.has_ended && !done;
+    pthread_mutex_unlock(&pumps.lock);
+    if (done) {
+        pthread_join(pumps.ended, NULL);
+    }
+}
+
+/* A child has no threads but the one that has forked, and its parent's descriptors are not its own to shut down. */
+static void forget(void)
+{
+    pthread_mutex_init(&pumps.lock, NULL);
+    pthread_cond_init(&pumps.less, NULL);
+    pumps.at_work = NULL;
+    pumps.running = 0;
+    pumps.has_ended = false;
+}
+
+static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, forget);
+    atexit(leave);
 }
 
 /* Signals are for other threads. Gives 0 or an errno value. */
@@ -350,12 +448,12 @@ static int start_thread(struct pump *pump)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    atomic_fetch_add(&running, 1);
+    begin_work(pump);
     r = pthread_create(&thread, &attributes, run, pump);
     if (r != 0) {
-        atomic_fetch_sub(&running, 1);
+        end_work(pump);
+        atomic_fetch_sub(&pumps.running, 1);
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -369,6 +467,7 @@ int pump_start(struct http_stream *stream, const struct pump_codec *codec, void 
     int ends[2] = {-1, -1};
     int r = ENOMEM;
 
+    pthread_once(&pumps.once, prepare);
     if (pump == NULL) {
         error_set(err, ERROR_NO_MEMORY, 0, "out of memory");
         codec->ended(state, err);

@@ -1,7 +1,8 @@
 /* Pumps: an engine's exec stream on one side, a descriptor that carries the bare bytes on the other.
  *
  * A pump has a thread, which sleeps in poll(2) and ends when either side does. It never holds more than
- * PUMP_BUFFER_BYTES a direction: who does not read stops who writes. */
+ * PUMP_BUFFER_BYTES a direction: who does not read stops who writes. exit(3) waits until all that was written to
+ * the descriptors is sent, as if they were closed (_exit(2) does not). */
 #ifndef HANDSFS_BACKENDS_PUMP_H
 #define HANDSFS_BACKENDS_PUMP_H
 

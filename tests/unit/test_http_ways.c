@@ -388,6 +388,48 @@ START_TEST(a_stream_over_tls_is_pumped_like_another)
 }
 END_TEST
 
+/* What the client said until its end. */
+static struct {
+    char data[64];
+    size_t length;
+    int pipe[2]; /* a byte when it has ended */
+} heard;
+
+static void hear(int fd, void *arg)
+{
+    ssize_t n;
+
+    (void)arg;
+    while ((n = recv(fd, heard.data + heard.length, sizeof heard.data - 1 - heard.length, 0)) > 0) {
+        heard.length += (size_t)n;
+    }
+    (void)!write(heard.pipe[1], "", 1);
+}
+
+START_TEST(a_process_that_exits_while_a_stream_is_at_work_ends_well_and_has_sent_all)
+{
+    static const char *const ways[] = {"open", "closed"};
+    char url[64], path[4096];
+    const char *argv[] = {path, url, NULL, "server.test", "last words", ways[_i], NULL};
+    const char *folder_of_build = getenv("HANDSFS_BUILDDIR");
+    int status;
+    char byte;
+
+    snprintf(path, sizeof path, "%s/tests/unit/leaver", folder_of_build != NULL ? folder_of_build : ".");
+    memset(&heard, 0, sizeof heard);
+    ck_assert_int_eq(pipe2(heard.pipe, O_CLOEXEC), 0);
+    open_tls(false);
+    argv[2] = file("ca.pem");
+    snprintf(url, sizeof url, "https://127.0.0.1:%d", port);
+    fake_engine_script(fake, &(struct fake_step){.request = "GET /x", .how = FAKE_HIJACK, .hijack = hear});
+    ck_assert_int_gt(waitpid(start(argv, STDERR_FILENO), &status, 0), 0);
+    ck_assert_msg(status == 0, "it ended with status %x", (unsigned)status);
+    ck_assert_int_eq(read(heard.pipe[0], &byte, 1), 1);
+    ck_assert_str_eq(heard.data, "last words");
+    close_tls();
+}
+END_TEST
+
 #define LATE_BYTES (32u << 20) /* more than all the sockets on the way hold */
 
 static int go_on[2]; /* a pipe */
@@ -626,6 +668,8 @@ UNIT_SUITE(http_ways)
         tcase_add_test(tcase, a_server_must_have_a_certificate_of_the_authority_for_its_name);
         tcase_add_test(tcase, a_server_may_ask_for_our_certificate);
         tcase_add_test(tcase, a_stream_over_tls_is_pumped_like_another);
+        tcase_add_loop_test(
+            tcase, a_process_that_exits_while_a_stream_is_at_work_ends_well_and_has_sent_all, 0, 2);
         tcase_add_test(tcase, what_tls_cannot_send_yet_may_be_sent_from_other_memory_later);
     }
     tcase_add_test(tcase, a_server_without_tls_is_no_server_with_it);
