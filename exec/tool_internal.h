@@ -2,7 +2,8 @@
  *
  * tools.c         the table, and a call's life: arguments checked, barrier, run, barrier, done
  * tool_check.c    arguments against the schema
- * tool_text.c     what is answered: faults in words, the cap, the file for what is over it
+ * tool_text.c     what is answered: faults in words, the cap
+ * tool_spill.c    the file for what is over the cap
  * tool_program.c  the hand's own tool program, run as an execution
  * tool_bash.c tool_read.c tool_edit.c (write too) tool_glob.c tool_grep.c
  * tool_methods.c  tools.list and tools.call
@@ -20,6 +21,8 @@
 #define TOOL_PROGRAM_STATS_BYTES 4096 /* of what the program says on stderr */
 #define TOOL_MAX_PATH 4096            /* bytes of a path or a pattern */
 #define TOOL_MAX_OUTPUT (4u << 20)    /* bytes of a text before it is cut: what the hand keeps at most */
+#define TOOL_MAX_SPILLED_FILES 64     /* whole texts that are kept inside, the newest */
+#define TOOL_MAX_SPILLED_BYTES (64 << 20) /* ... of all of them */
 
 struct tool_program_end;
 
@@ -49,6 +52,7 @@ struct tool_call {
     /* The end. */
     char trailer[256];
     char spill[128]; /* the file with all of the text */
+    void (*spilled)(void *call, const struct error *err); /* when it is there, or could not be written */
     struct tool_result result;
     bool failed;
     struct error error;
@@ -93,6 +97,12 @@ void tool_end_text(struct tool_call *call, const char *format, ...)
 void tool_end_fault(struct tool_call *call, const struct error *err) __attribute__((nonnull));
 
 void tool_end_reason(struct tool_call *call, const struct error *err) __attribute__((nonnull));
+
+/* Writes call->text into a file inside, call->spill, and removes the oldest of such files past
+ * TOOL_MAX_SPILLED_FILES and TOOL_MAX_SPILLED_BYTES (tool_spill.c). `then` is called once, with what the writing
+ * failed with. */
+void tool_spill(struct tool_call *call, void (*then)(void *call, const struct error *err))
+    __attribute__((nonnull));
 
 /* The last step: the barrier, then `done` (tools.c). */
 void tool_finish(struct tool_call *call) __attribute__((nonnull));

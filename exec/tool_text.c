@@ -1,17 +1,14 @@
 /* What a tool answers: text for a model, at most TOOL_MAX_TEXT bytes of it. What is over that is written
- * into a file inside, of which the answer tells. */
+ * into a file inside (tool_spill.c), of which the answer tells. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "exec/tool_internal.h"
 #include "exec/utf8.h"
 #include "sandbox/cleanup.h"
-
-#define SPILL_FOLDER "/tmp/tool_outputs"
 
 /* ---- Text ---- */
 
@@ -94,19 +91,6 @@ static void spilled(void *arg, const struct error *err)
     finish_with(call, shown_length(&call->text), note);
 }
 
-/* A name that no other call has. It is the sandbox's file from then on, and goes when somebody inside removes it. */
-static void spill(struct tool_call *call)
-{
-    uint64_t random = 0;
-
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0) {
-        random = (uint64_t)uv_hrtime();
-    }
-    snprintf(call->spill, sizeof call->spill, SPILL_FOLDER "/%s-%016" PRIx64 ".txt", call->name, random);
-    link_write_file(call->gateway->link, call->spill, call->text.data, call->text.length, 0, spilled,
-                    call);
-}
-
 /* ---- Ends ---- */
 
 void tool_end(struct tool_call *call, bool is_error, const char *trailer, json_t *structured)
@@ -118,7 +102,7 @@ void tool_end(struct tool_call *call, bool is_error, const char *trailer, json_t
     }
     tool_strip_nul(&call->text);
     if (call->text.length > TOOL_MAX_TEXT) {
-        spill(call);
+        tool_spill(call, spilled);
     } else {
         finish_with(call, call->text.length, NULL);
     }

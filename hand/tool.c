@@ -211,6 +211,7 @@ static const struct {
     int (*run)(struct tool_run *run, struct error *err);
 } verbs[] = {
     {"lines", tool_lines}, {"edit", tool_edit}, {"put", tool_put}, {"glob", search_glob}, {"grep", search_grep},
+    {"sweep", tool_sweep},
 };
 
 /* Deep trees have a descriptor open for each level. */

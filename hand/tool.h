@@ -68,6 +68,7 @@ int tool_open(const char *path, struct stat *ret, struct error *err)
 int tool_lines(struct tool_run *run, struct error *err); /* tool_lines.c */
 int tool_edit(struct tool_run *run, struct error *err);  /* tool_edit.c */
 int tool_put(struct tool_run *run, struct error *err);   /* tool_edit.c */
+int tool_sweep(struct tool_run *run, struct error *err); /* tool_sweep.c */
 int search_glob(struct tool_run *run, struct error *err); /* search_glob.c */
 int search_grep(struct tool_run *run, struct error *err); /* search_grep.c */
 

@@ -222,6 +222,28 @@ START_TEST(what_is_over_the_cap_is_in_a_file_inside)
 }
 END_TEST
 
+START_TEST(no_more_such_files_are_kept_than_the_bound)
+{
+    const char *file;
+    char command[512];
+
+    session_output(&S, "rm -rf /tmp/tool_outputs; mkdir -p /tmp/tool_outputs; cd /tmp/tool_outputs;"
+                       "for i in {10..79}; do f=bash-00000000000000$i.txt; echo $i > $f;"
+                       "touch -d @$((1500000000 + i)) $f; done;"
+                       "echo mine > notes; ln -s notes bash-00000000000000ff.txt; mkdir bash-00000000000000fe.txt;"
+                       "touch -d @1400000000 notes bash-00000000000000fe.txt;"
+                       "cd /workspace; for i in {1..14000}; do echo needle $i xyz; done > f");
+    tool("grep", "{'pattern':'needle'}");
+    file = json_string_value(json_object_get(json_object_get(answer, "structured"), "output_file"));
+    ck_assert_ptr_nonnull(file);
+    snprintf(command, sizeof command, "cd /tmp/tool_outputs; set -- *-*.txt; echo $#; grep -c needle %s; cat notes;"
+             "for f in bash-00000000000000{10,16,17,fe,ff,79}.txt; do [ -e $f ] && echo $f; done", file);
+    ck_assert_str_eq(session_output(&S, command),
+                     "66\n14000\nmine\nbash-0000000000000017.txt\nbash-00000000000000fe.txt\n"
+                     "bash-00000000000000ff.txt\nbash-0000000000000079.txt\n");
+}
+END_TEST
+
 START_TEST(bash_says_how_it_ended_also_behind_a_flood)
 {
     const char *text;
@@ -261,6 +283,7 @@ TCase *case_tools(void)
     tcase_add_test(tc, glob_is_the_shell_s_and_the_newest_come_first);
     tcase_add_test(tc, grep_tells_path_line_and_text_and_skips_what_is_binary);
     tcase_add_test(tc, what_is_over_the_cap_is_in_a_file_inside);
+    tcase_add_test(tc, no_more_such_files_are_kept_than_the_bound);
     tcase_add_test(tc, bash_says_how_it_ended_also_behind_a_flood);
     return tc;
 }

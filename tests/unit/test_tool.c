@@ -420,10 +420,112 @@ START_TEST(arguments_that_make_no_sense_are_refused)
 }
 END_TEST
 
+/* ---- sweep ---- */
+
+/* An output as it is kept: the file's number is its age. */
+static const char *put_output(unsigned age, size_t length)
+{
+    static char name[64];
+    const struct timespec times[2] = {{.tv_sec = 1000000 - (time_t)age}, {.tv_sec = 1000000 - (time_t)age}};
+    cleanup_free char *data = calloc(1, length + 1);
+
+    ck_assert_ptr_nonnull(data);
+    snprintf(name, sizeof name, "grep-%016x.txt", age);
+    put(name, data, length);
+    ck_assert_int_eq(utimensat(AT_FDCWD, name, times, 0), 0);
+    return name;
+}
+
+/* Whether the outputs of these ages are there, and those from there to `end` are not. */
+static void assert_kept(unsigned begin_age, unsigned gone_from, unsigned end_age)
+{
+    for (unsigned age = begin_age; age < end_age; age++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "grep-%016x.txt", age);
+        ck_assert_msg((access(name, F_OK) == 0) == (age < gone_from), "%s", name);
+    }
+}
+
+START_TEST(the_newest_outputs_stay_and_older_ones_are_removed)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        put_output(i * 7 % 20, 10); /* in no order */
+    }
+    ck_assert_int_eq(run("sweep", NULL, "files=6", "bytes=1000", NULL), 0);
+    ck_assert_int_eq(number("removed"), 14);
+    assert_kept(0, 6, 20);
+    ck_assert_int_eq(run("sweep", NULL, "files=6", "bytes=1000", NULL), 0);
+    ck_assert_int_eq(number("removed"), 0);
+    ck_assert_int_eq(run("sweep", NULL, "files=6", "bytes=39", NULL), 0);
+    ck_assert_int_eq(number("removed"), 3);
+    assert_kept(0, 3, 20);
+    put_output(1, 1000); /* what is behind one that is too large is older, and goes with it */
+    ck_assert_int_eq(run("sweep", NULL, "files=6", "bytes=39", NULL), 0);
+    assert_kept(0, 1, 20);
+    ck_assert_int_eq(run("sweep", NULL, "files=0", "bytes=39", NULL), 0);
+    assert_kept(0, 0, 20);
+}
+END_TEST
+
+START_TEST(nothing_but_outputs_is_removed_and_nothing_is_followed)
+{
+    static const char *const names[] = {"grep-0123456789abcde.txt",   "grep-0123456789abcdef0.txt",
+                                        "grep-0123456789ABCDEF.txt",  "-0123456789abcdef.txt",
+                                        "grep-0123456789abcdef.txt~", "grep-0123456789abcdef.txt\n",
+                                        "Grep-0123456789abcdef.txt",  "abcdefghijklmnopq-0123456789abcdef.txt",
+                                        "notes.txt"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        put_text(names[i], "mine");
+    }
+    put_text("../precious", "mine");
+    ck_assert_int_eq(symlink("../precious", "grep-000000000000000a.txt"), 0);
+    ck_assert_int_eq(symlink("nowhere", "grep-000000000000000b.txt"), 0);
+    ck_assert_int_eq(mkdir("grep-000000000000000c.txt", 0755), 0);
+    put_text("grep-000000000000000c.txt/bash-0123456789abcdef.txt", "mine");
+    ck_assert_int_eq(mkfifo("grep-000000000000000d.txt", 0644), 0);
+    put_output(99, 4);
+    ck_assert_int_eq(run("sweep", NULL, "files=0", "bytes=0", NULL), 0);
+    ck_assert_int_eq(number("removed"), 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_msg(access(names[i], F_OK) == 0, "%s", names[i]);
+    }
+    ck_assert_int_eq(access("../precious", F_OK), 0);
+    for (char last = 'a'; last <= 'd'; last++) {
+        struct stat st;
+        char name[64];
+
+        snprintf(name, sizeof name, "grep-000000000000000%c.txt", last);
+        ck_assert_msg(lstat(name, &st) == 0, "%s", name);
+    }
+    ck_assert_int_eq(access("grep-000000000000000c.txt/bash-0123456789abcdef.txt", F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_none_is_left_alone)
+{
+    char path[128];
+
+    put_output(1, 4);
+    ck_assert_int_eq(symlink(tree, "../link"), 0);
+    snprintf(path, sizeof path, "path=%s/link", dir);
+    ck_assert_int_eq(run("sweep", NULL, "files=0", "bytes=0", path, NULL), 1);
+    snprintf(path, sizeof path, "path=%s/%s", tree, "grep-0000000000000001.txt");
+    ck_assert_int_eq(run("sweep", NULL, "files=0", "bytes=0", path, NULL), 1);
+    snprintf(path, sizeof path, "path=%s/none", tree);
+    ck_assert_int_eq(run("sweep", NULL, "files=0", "bytes=0", path, NULL), 0);
+    assert_kept(1, 2, 2);
+}
+END_TEST
+
 UNIT_SUITE(tool)
 {
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, the_newest_outputs_stay_and_older_ones_are_removed);
+    tcase_add_test(tcase, nothing_but_outputs_is_removed_and_nothing_is_followed);
+    tcase_add_test(tcase, a_folder_that_is_none_is_left_alone);
     tcase_add_test(tcase, links_in_a_circle_end);
     tcase_add_test(tcase, a_fifo_a_device_and_a_socket_are_never_opened);
     tcase_add_test(tcase, a_tree_deeper_than_the_bound_is_told_of_and_the_rest_found);
