@@ -26,6 +26,7 @@
 #define EXEC_MAX_DRAINS 1024              /* pipes that only processes in the background still hold */
 #define EXEC_INPUT_WINDOW (1u << 20)      /* bytes of stdin that may wait here */
 #define EXEC_CHUNK_BYTES 65536            /* in one OUTPUT frame, or read at once */
+#define EXEC_HANGUP_BYTES 512             /* read at once where the writers are gone */
 #define EXEC_MAX_ARGUMENT (96u << 10)     /* a longer command goes through a file in memory */
 #define EXEC_KILL_TELL_MS 2000            /* a tree that has not died by then is reported as left */
 #define EXEC_KILL_GIVE_UP_MS 120000       /* and killed on until then */

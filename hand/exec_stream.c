@@ -86,12 +86,12 @@ static void stream_ready(struct source *source, uint32_t events)
     struct stream *stream = container_of(source, struct stream, source);
     ssize_t n;
 
-    (void)events;
     if (stream->flow && stream_room(stream) == 0) {
         stream_hold(stream);
         return;
     }
-    n = stream_read(stream, EXEC_CHUNK_BYTES);
+    /* At a hang-up alone there is hardly anything: not worth the memory for more. */
+    n = stream_read(stream, (events & EPOLLIN) != 0 ? EXEC_CHUNK_BYTES : EXEC_HANGUP_BYTES);
     if (n > 0) {
         execution_changed(stream->execution);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {

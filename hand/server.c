@@ -139,6 +139,19 @@ static void signals_ready(struct source *source, uint32_t events)
     }
 }
 
+/* Who started us may have ignored some; that would be handed on to every command. */
+static void ignore_no_signal(void)
+{
+    struct sigaction action;
+
+    for (int s = 1; s <= 64; s++) {
+        if (sigaction(s, NULL, &action) == 0 && action.sa_handler == SIG_IGN) {
+            action.sa_handler = SIG_DFL;
+            sigaction(s, &action, NULL);
+        }
+    }
+}
+
 static int signals_open(struct server *server, struct error *err)
 {
     sigset_t set;
@@ -147,6 +160,7 @@ static int signals_open(struct server *server, struct error *err)
     /* All are blocked, for the threads of the pool too; commands start with none (supervisor.c). */
     sigfillset(&set);
     sigprocmask(SIG_SETMASK, &set, NULL);
+    ignore_no_signal();
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);

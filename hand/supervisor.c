@@ -50,8 +50,10 @@ static void tell_failure(int fd, uint32_t step, int os_errno)
 
 /* ---- Descriptors ----------------------------------------------------------------------------- */
 
-static void close_between(unsigned first, unsigned last, rlim_t limit)
+static void close_between(unsigned first, unsigned last)
 {
+    struct rlimit limit = {.rlim_cur = 1024, .rlim_max = 1024};
+
     if (first > last) {
         return;
     }
@@ -60,7 +62,8 @@ static void close_between(unsigned first, unsigned last, rlim_t limit)
         return;
     }
 #endif
-    for (unsigned fd = first; fd <= last && fd < limit; fd++) {
+    getrlimit(RLIMIT_NOFILE, &limit);
+    for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; fd++) {
         close((int)fd);
     }
 }
@@ -68,10 +71,8 @@ static void close_between(unsigned first, unsigned last, rlim_t limit)
 /* Closes all but these. */
 static void close_others(const int *kept, size_t count)
 {
-    struct rlimit limit = {.rlim_cur = 1024, .rlim_max = 1024};
     unsigned from = 0;
 
-    getrlimit(RLIMIT_NOFILE, &limit);
     for (;;) {
         unsigned next = ~0u;
 
@@ -81,11 +82,11 @@ static void close_others(const int *kept, size_t count)
             }
         }
         if (next == ~0u) {
-            close_between(from, next, limit.rlim_cur);
+            close_between(from, next);
             return;
         }
         if (next > 0) {
-            close_between(from, next - 1, limit.rlim_cur);
+            close_between(from, next - 1);
         }
         from = next + 1;
     }
@@ -93,14 +94,11 @@ static void close_others(const int *kept, size_t count)
 
 /* ---- The command's process -------------------------------------------------------------------- */
 
-static void default_signals(void)
+/* The hand ignores none (server.c), and what has a handler is reset by execve(2). */
+static void unblock_signals(void)
 {
-    struct sigaction action = {.sa_handler = SIG_DFL};
     sigset_t none;
 
-    for (int s = 1; s <= 64; s++) {
-        sigaction(s, &action, NULL);
-    }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -131,7 +129,7 @@ static uint32_t become(const struct launch *l)
     if (l->state >= 0 && dup2(l->state, COMMAND_STATE_FD) < 0) {
         return LAUNCH_SETUP;
     }
-    default_signals();
+    unblock_signals();
     tell(l->report, &born);
     if (l->program >= 0) {
         syscall(SYS_execveat, l->program, "", l->argv, l->env, AT_EMPTY_PATH);
