@@ -196,6 +196,25 @@ START_TEST(what_is_not_base64_to_the_letter_is_refused)
 }
 END_TEST
 
+START_TEST(each_character_of_base64_has_its_value_and_no_other_has_one)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (int c = 0; c < 256; c++) {
+        const char text[] = {'A', 'A', 'A', (char)c};
+        const char *known = c != 0 ? strchr(alphabet, c) : NULL;
+        struct buffer out = BUFFER_INIT(64);
+
+        if (c == '=') {
+            continue; /* padding */
+        }
+        ck_assert_int_eq(base64_decode(&out, text, sizeof text), known != NULL ? 0 : -1);
+        ck_assert(known == NULL || (out.length == 3 && out.data[2] == known - alphabet));
+        buffer_release(&out);
+    }
+}
+END_TEST
+
 /* ---- exec's parameters ---- */
 
 static int parse_params(const char *text, json_t **ret_params, struct exec_request *ret)
@@ -327,6 +346,7 @@ UNIT_SUITE(rpc)
     tcase_add_test(tcase, a_message_that_is_not_utf8_is_made_so);
     tcase_add_test(tcase, base64_leads_there_and_back_at_every_length);
     tcase_add_test(tcase, what_is_not_base64_to_the_letter_is_refused);
+    tcase_add_test(tcase, each_character_of_base64_has_its_value_and_no_other_has_one);
     tcase_add_test(tcase, all_parameters_of_exec_arrive);
     tcase_add_test(tcase, null_is_the_same_as_not_given);
     tcase_add_loop_test(tcase, what_does_not_fit_is_refused_by_name, 0,
