@@ -340,7 +340,7 @@ TCase *case_isolation(void)
 {
     TCase *tc = tcase_create("isolation");
 
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, without_a_network_there_is_no_route);
     tcase_add_test(tc, with_the_full_network_it_is_the_engine_s);
     tcase_add_loop_test(tc, a_read_only_root_has_a_writable_workdir_and_tmp, 0, 2);

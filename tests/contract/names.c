@@ -81,7 +81,7 @@ TCase *case_names(void)
 {
     TCase *tc = tcase_create("names");
 
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup_session, teardown_session);
     tcase_add_loop_test(tc, an_odd_name_is_a_name_like_any_other, 0, 18);
     tcase_add_test(tc, a_name_of_255_bytes_is_fine_and_256_are_too_long);

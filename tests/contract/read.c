@@ -166,7 +166,7 @@ TCase *case_read(void)
 {
     TCase *tc = tcase_create("read");
 
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup_session, teardown_session);
     tcase_add_loop_test(tc, reading_what_is_not_a_regular_file_is_refused_with_its_own_error, 0, 11);
     tcase_add_test(tc, a_file_at_the_cap_is_read_whole_and_one_byte_more_is_refused);

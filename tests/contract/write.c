@@ -251,7 +251,7 @@ TCase *case_write(void)
 {
     TCase *tc = tcase_create("write");
 
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup_session, teardown_session);
     tcase_add_test(tc, parents_are_made_and_a_file_is_overwritten);
     tcase_add_test(tc, a_mebibyte_of_noise_survives_the_round_trip);
