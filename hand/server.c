@@ -139,7 +139,8 @@ static void signals_ready(struct source *source, uint32_t events)
     }
 }
 
-/* Who started us may have ignored some; that would be handed on to every command. */
+/* Who started us may have ignored some; that would be handed on to every command. (Those that the C library keeps to
+ * itself, 32 to 34, it does not let us touch.) */
 static void ignore_no_signal(void)
 {
     struct sigaction action;
