@@ -172,30 +172,6 @@ START_TEST(the_environment_is_the_hands_and_what_was_asked_for)
 }
 END_TEST
 
-START_TEST(no_command_ignores_or_blocks_what_whoever_started_the_hand_did)
-{
-    const uint64_t of_the_library = 7ull << 31; /* 32 to 34: C libraries keep them to themselves, ignored or not */
-    unsigned long long blocked = 1, ignored = 1;
-    sigset_t set, before;
-
-    host_close(&host);
-    ck_assert_int_eq(hand_stop(&hand), 0);
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, &before);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    setup();
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
-    run("exec grep -E '^Sig(Blk|Ign)' /proc/self/status");
-    ck_assert_int_eq(sscanf(buffer_text(&o.out[0]), "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
-    ck_assert_uint_eq(blocked & ~of_the_library, 0);
-    ck_assert_uint_eq(ignored & ~of_the_library, 0);
-}
-END_TEST
-
 START_TEST(a_command_of_four_mebibytes_is_run)
 {
     size_t length = 4u << 20;
@@ -776,7 +752,6 @@ UNIT_SUITE(hand)
     tcase_add_test(tcase, a_relative_or_absolute_cwd_is_used);
     tcase_add_test(tcase, a_cwd_that_is_none_is_said_and_nothing_runs);
     tcase_add_test(tcase, the_environment_is_the_hands_and_what_was_asked_for);
-    tcase_add_test(tcase, no_command_ignores_or_blocks_what_whoever_started_the_hand_did);
     tcase_add_test(tcase, a_command_of_four_mebibytes_is_run);
     tcase_add_test(tcase, output_over_the_cap_is_counted_and_dropped);
     tcase_add_test(tcase, a_command_runs_on_though_the_host_takes_nothing);

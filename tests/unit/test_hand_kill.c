@@ -1,5 +1,5 @@
 /* The built hand: what is left in the background lives on, what is killed dies with its whole tree, and
- * nothing inside stops the hand itself. */
+ * nothing inside stops the hand itself; and no signal is kept from a command. */
 #include "tests/unit/hand_driver.h"
 #include "tests/unit/unit.h"
 
@@ -555,6 +555,30 @@ START_TEST(nobody_looks_into_the_hand)
 }
 END_TEST
 
+START_TEST(no_command_ignores_or_blocks_what_whoever_started_the_hand_did)
+{
+    const uint64_t of_the_library = 7ull << 31; /* 32 to 34: C libraries keep them to themselves, ignored or not */
+    unsigned long long blocked = 1, ignored = 1;
+    sigset_t set, before;
+
+    host_close(&host);
+    ck_assert_int_eq(hand_stop(&hand), 0);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    setup();
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
+    run("exec grep -E '^Sig(Blk|Ign)' /proc/self/status");
+    ck_assert_int_eq(sscanf(buffer_text(&o.out[0]), "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+    ck_assert_uint_eq(blocked & ~of_the_library, 0);
+    ck_assert_uint_eq(ignored & ~of_the_library, 0);
+}
+END_TEST
+
 UNIT_SUITE(hand_kill)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -583,4 +607,5 @@ UNIT_SUITE(hand_kill)
     tcase_add_test(tcase, every_command_gets_a_result_when_one_kills_them_all);
     tcase_add_test(tcase, orphans_are_reaped);
     tcase_add_test(tcase, nobody_looks_into_the_hand);
+    tcase_add_test(tcase, no_command_ignores_or_blocks_what_whoever_started_the_hand_did);
 }
