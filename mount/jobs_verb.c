@@ -2,27 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/printable.h"
 #include "mount/job.h"
 #include "mount/verbs.h"
 
-/* The first line of a command. It is somebody's text, and shall do nothing to a terminal: what does not print is
- * "?", the characters from U+0080 to U+009F (in UTF-8 the bytes 0xc2 0x80 to 0xc2 0x9f) included. */
+/* The first line of a command. It is somebody's text, and shall do nothing to a terminal. */
 static void print_line(const char *text)
 {
     size_t length = strcspn(text, "\n");
+    char line[1024]; /* exec.list gives less of it */
 
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        unsigned char next = (unsigned char)text[i + 1];
-
-        if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-            putchar('?');
-            i++;
-        } else {
-            putchar(c < 0x20 || c == 0x7f ? '?' : c);
-        }
-    }
-    puts(text[length] == '\n' ? " ..." : "");
+    copy_printable(line, sizeof line, text, length);
+    printf("%s%s\n", line, text[length] == '\n' ? " ..." : "");
 }
 
 static void print_row(const json_t *job)

@@ -171,7 +171,7 @@ jobs_print()
 {
     local job line
     job=$(handsfs exec -d "$S" -- $'true \e[31m \xc2\x9b31m \tä\ntrue') && handsfs wait "$S" "$job"
-    line=$(handsfs jobs "$S" | grep "^$job ") && case $line in *'true ?[31m ?31m ?ä ...') ;; *) echo "$line"; return 1 ;; esac
+    line=$(handsfs jobs "$S" | grep "^$job ") && case $line in *'true ?[31m ??31m ä ...') ;; *) echo "$line"; return 1 ;; esac
     says 125 sh -c "'$HANDSFS' exec -d -t $S -- true 2>$T/err; echo \$?" && grep -q -- --detach "$T/err"
 }
 
