@@ -162,6 +162,9 @@ void bed_become(int caller)
         prctl(PR_SET_DUMPABLE, 1); /* as after a login */
     }
     use_state(caller);
+    /* The dead hands are this process's then, which never reaps them: nothing may count on an init that does,
+     * at once or at all. */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }
 
 uint64_t bed_deadline(void)
@@ -226,7 +229,7 @@ void bed_expect(struct sandbox *sandbox, const char *script, const char *output)
     ck_assert_msg(strcmp(said, output) == 0, "%s\nsaid: %s\nnot: %s", script, said, output);
 }
 
-pid_t bed_hand(struct sandbox *sandbox)
+void bed_hand(struct sandbox *sandbox, struct local_process *ret)
 {
     struct error err = {0};
     struct ucred peer = {0};
@@ -235,8 +238,8 @@ pid_t bed_hand(struct sandbox *sandbox)
 
     ck_assert_int_eq(sandbox_connect(sandbox, bed_deadline(), &fd, &err), 0);
     ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), 0);
-    ck_assert_int_gt(peer.pid, 1);
-    return peer.pid;
+    local_process_of(peer.pid, ret);
+    ck_assert_int_gt(ret->pid, 1);
 }
 
 void bed_kill(struct sandbox *sandbox)
@@ -244,24 +247,20 @@ void bed_kill(struct sandbox *sandbox)
     cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     struct error err = {0};
 
-    local_process_of(bed_hand(sandbox), &hand);
-    ck_assert_int_gt(hand.pid, 1);
+    bed_hand(sandbox, &hand);
     ck_assert_msg(local_process_kill(&hand, bed_deadline(), &err) == 0, "%s", err.message);
 }
 
-pid_t bed_freeze(struct sandbox *sandbox)
+void bed_freeze(struct sandbox *sandbox, struct local_process *ret)
 {
-    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     uint64_t deadline = bed_deadline();
 
-    local_process_of(bed_hand(sandbox), &hand);
-    ck_assert_int_gt(hand.pid, 1);
-    ck_assert_int_eq(kill(hand.pid, SIGSTOP), 0);
-    while (!local_process_frozen(&hand)) { /* nobody is told when it has stopped but its parent */
+    bed_hand(sandbox, ret);
+    ck_assert_int_eq(kill(ret->pid, SIGSTOP), 0);
+    while (!local_process_frozen(ret)) { /* nobody is told when it has stopped but its parent */
         ck_assert_uint_lt(clock_now_ms(), deadline);
         sched_yield();
     }
-    return hand.pid;
 }
 
 size_t bed_names(const char *session)

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "backends/local_process.h"
 #include "sandbox/sandbox.h"
 
 #define BED_DEADLINE_MS 20000
@@ -37,14 +38,14 @@ char *bed_run(struct sandbox *sandbox, const char *script);
 /* Fails the test where the script does not say exactly this. */
 void bed_expect(struct sandbox *sandbox, const char *script, const char *output);
 
-/* The process of its hand. */
-pid_t bed_hand(struct sandbox *sandbox);
+/* The process of its hand; ends with local_process_release(). */
+void bed_hand(struct sandbox *sandbox, struct local_process *ret);
 
 /* Kills it and waits until it and all of its are gone. */
 void bed_kill(struct sandbox *sandbox);
 
-/* Stops it (SIGSTOP), and gives it. */
-pid_t bed_freeze(struct sandbox *sandbox);
+/* Stops it (SIGSTOP), and gives it as bed_hand(). */
+void bed_freeze(struct sandbox *sandbox, struct local_process *ret);
 
 /* How many names in the state directory have this one in them. */
 size_t bed_names(const char *session);

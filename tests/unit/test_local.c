@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,9 @@ START_TEST(it_leaves_its_maker_no_child)
     cleanup_sandbox struct sandbox sandbox = {0};
 
     bed_become(_i);
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 0), 0); /* orphans are not of its making */
+    while (waitpid(-1, NULL, WNOHANG) > 0) {               /* those of tests before it in this process */
+    }
     bed_spec(&spec, "childless");
     bed_provision(&spec, &sandbox);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
@@ -238,17 +242,17 @@ START_TEST(destroy_is_final_for_a_handle_even_when_the_session_is_back)
     cleanup_spec struct sandbox_spec spec = {0};
     cleanup_sandbox struct sandbox old = {0};
     cleanup_sandbox struct sandbox new = {0};
+    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     struct error err = {0};
     int root = -1;
-    pid_t hand;
 
     bed_become(_i);
     bed_spec(&spec, "final");
     bed_provision(&spec, &old);
     bed_expect(&old, "echo old > file; sleep 1000 < /dev/null > /dev/null 2>&1 & echo", "\n");
-    hand = bed_hand(&old);
+    bed_hand(&old, &hand);
     bed_destroy("final");
-    ck_assert_int_eq(kill(hand, 0), -1);
+    ck_assert(!local_process_lives(&hand));
     expect_gone(&old);
     bed_provision(&spec, &new);
     ck_assert(new.created);
@@ -352,16 +356,16 @@ START_TEST(a_frozen_hand_is_running_takes_no_more_connections_in_time_and_can_be
     cleanup_spec struct sandbox_spec spec = {0};
     cleanup_sandbox struct sandbox sandbox = {0};
     cleanup_sandbox struct sandbox again = {0};
+    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     struct error err = {0};
     int fds[64];
     int count = 0;
     uint64_t before;
-    pid_t hand;
 
     bed_become(_i);
     bed_spec(&spec, "frozen");
     bed_provision(&spec, &sandbox);
-    hand = bed_freeze(&sandbox);
+    bed_freeze(&sandbox, &hand);
     bed_provision(&spec, &again);
     ck_assert_str_eq(again.id, sandbox.id);
     before = clock_now_ms();
@@ -376,7 +380,7 @@ START_TEST(a_frozen_hand_is_running_takes_no_more_connections_in_time_and_can_be
     bed_provision(&spec, &again);
     ck_assert_str_eq(again.id, sandbox.id);
     bed_destroy("frozen");
-    ck_assert_int_eq(kill(hand, 0), -1);
+    ck_assert(!local_process_lives(&hand));
     while (count > 0) {
         close(fds[--count]);
     }
@@ -489,6 +493,7 @@ START_TEST(status_says_what_it_is)
 {
     cleanup_spec struct sandbox_spec spec = {0};
     cleanup_sandbox struct sandbox sandbox = {0};
+    cleanup_process struct local_process hand = LOCAL_NO_PROCESS;
     struct error err = {0};
     char text[4096] = "";
 
@@ -499,7 +504,7 @@ START_TEST(status_says_what_it_is)
     ck_assert_ptr_nonnull(strstr(text, "state=running\n"));
     ck_assert_ptr_nonnull(strstr(text, "network=none\n"));
     ck_assert_ptr_nonnull(strstr(text, "/local/status/workspace\n"));
-    bed_freeze(&sandbox);
+    bed_freeze(&sandbox, &hand);
     text[0] = '\0';
     ck_assert_int_eq(sandbox_status(&sandbox, keep_state, text, &err), 0);
     ck_assert_ptr_nonnull(strstr(text, "state=frozen\n"));
