@@ -19,7 +19,7 @@ START_TEST(a_hung_command_is_stopped_and_the_sandbox_survives)
     ck_assert(run.result.timed_out);
     ck_assert_int_eq(run.result.exit_code, -1);
     ck_assert_uint_eq(run.result.out[0].length + run.result.out[1].length, 0);
-    ck_assert_uint_lt(run.result.duration_ms, 5000);
+    ck_assert_uint_lt(run.result.duration_ms, 30000);
     ck_assert_str_eq(session_output(&S, "echo alive"), "alive\n");
 }
 END_TEST
@@ -40,13 +40,13 @@ START_TEST(a_deadline_kills_the_whole_tree)
 
     assert_ran(run);
     ck_assert(run.result.timed_out);
-    ck_assert_int_eq(session_wait_count(&S, "sleep 987654", 0, 2000), 0);
+    ck_assert_int_eq(session_wait_count(&S, "sleep 987654", 0, 10000), 0);
 }
 END_TEST
 
 START_TEST(a_deadline_keeps_what_was_written)
 {
-    struct run run = session_exec(&S, "printf out; printf err >&2; sleep 300", 700);
+    struct run run = session_exec(&S, "printf out; printf err >&2; sleep 300", 3000);
 
     assert_ran(run);
     ck_assert(run.result.timed_out);
@@ -55,15 +55,21 @@ START_TEST(a_deadline_keeps_what_was_written)
 }
 END_TEST
 
+/* No busy machine is so every time: one that rounds to seconds is. */
 START_TEST(a_deadline_is_kept_to_the_millisecond_not_to_the_second)
 {
     static const uint64_t rows[] = {50, 300, 1500};
-    struct run run = session_exec(&S, "sleep 300", rows[_i]);
+    uint64_t best = UINT64_MAX;
 
-    assert_ran(run);
-    ck_assert(run.result.timed_out);
-    ck_assert_uint_ge(run.result.duration_ms, rows[_i]);
-    ck_assert_uint_lt(run.result.duration_ms, rows[_i] + 900); /* a busy machine's slack, under 1 s */
+    for (unsigned i = 0; i < 20 && best >= rows[_i] + 400; i++) {
+        struct run run = session_exec(&S, "sleep 300", rows[_i]);
+
+        assert_ran(run);
+        ck_assert(run.result.timed_out);
+        ck_assert_uint_ge(run.result.duration_ms, rows[_i]);
+        best = run.result.duration_ms < best ? run.result.duration_ms : best;
+    }
+    ck_assert_uint_lt(best, rows[_i] + 400);
 }
 END_TEST
 
@@ -86,7 +92,7 @@ START_TEST(a_deadline_leaves_no_machinery_behind)
         assert_exit(run, 0);
         ck_assert_uint_eq(run.result.out[1].length, 0);
     }
-    ck_assert_int_eq(session_wait_count(&S, "sleep ", before, 3000), before);
+    ck_assert_int_eq(session_wait_count(&S, "sleep ", before, 10000), before);
 }
 END_TEST
 
@@ -125,7 +131,7 @@ START_TEST(closing_its_output_does_not_free_a_command)
 
     assert_ran(run);
     ck_assert(run.result.timed_out);
-    ck_assert_int_eq(session_wait_count(&S, "sleep 987323", 0, 2000), 0);
+    ck_assert_int_eq(session_wait_count(&S, "sleep 987323", 0, 10000), 0);
 }
 END_TEST
 
@@ -155,7 +161,7 @@ START_TEST(a_quick_command_with_a_deadline_is_quick)
     struct run run = session_exec(&S, "echo x", 30000);
 
     assert_exit(run, 0);
-    ck_assert_uint_lt(run.result.duration_ms, 5000);
+    ck_assert_uint_lt(run.result.duration_ms, 20000);
 }
 END_TEST
 
@@ -165,7 +171,7 @@ START_TEST(a_cancelled_command_is_gone_with_its_tree)
 
     ck_assert(run.failed);
     ck_assert_int_eq(run.err.code, ERROR_CANCELLED);
-    ck_assert_int_eq(session_wait_count(&S, "sleep 987655", 0, 1000), 0);
+    ck_assert_int_eq(session_wait_count(&S, "sleep 987655", 0, 10000), 0);
 }
 END_TEST
 

@@ -50,7 +50,7 @@ mounting()
     handsfs mount "$S" "$M" && says written cat "$M/dir/file" && code 0 handsfs mount "$S" "$M" &&
         grep -qi 'already' "$T/out" "$T/err" && code 1 handsfs mount other-session "$M" &&
         says 1 sh -c "grep -c ' $M ' /proc/mounts" && mkdir "$T/m2" && handsfs mount "$S" "$T/m2" &&
-        echo two >"$T/m2/second" && eventually 2 cat "$M/second" && handsfs umount "$T/m2" && says two cat "$M/second"
+        echo two >"$T/m2/second" && eventually 20 cat "$M/second" && handsfs umount "$T/m2" && says two cat "$M/second"
 }
 it_holds "mounting twice says so, another session is refused, two mountpoints are allowed" mounting
 
@@ -65,7 +65,7 @@ sigterm()
 {
     local pid
     pid=$(py 'import json, sys; print(json.load(open(sys.argv[1]))["pid"])' "$M/.handsfs/status")
-    kill -TERM "$pid" && eventually 5 sh -c "! grep -q ' $M ' /proc/mounts" && [ ! -e "$M.sock" ]
+    kill -TERM "$pid" && eventually 20 sh -c "! grep -q ' $M ' /proc/mounts" && [ ! -e "$M.sock" ]
 }
 it_holds "SIGTERM unmounts and takes the socket along" sigterm
 
@@ -74,7 +74,7 @@ mount_helper()
     [ "$(id -u)" = 0 ] || return 0
     # The program by its path: mount -t fuse.handsfs finds only one that is installed.
     mount -t fuse "$HANDSFS#$S" "$M" -o op_timeout=5s,nosuid,noauto && says hi cat "$M/a" && umount "$M" &&
-        eventually 5 test ! -e "$M.sock"
+        eventually 20 test ! -e "$M.sock"
 }
 it_holds "mount(8) mounts a session, and umount(8) ends it" mount_helper
 
@@ -85,7 +85,7 @@ copied_mount()
     handsfs mount "$S" "$M" || return 1
     unshare --mount --propagation private sh -c 'echo >"$0"; exec sleep 60' "$T/copied" >/dev/null 2>&1 &
     holder=$!
-    eventually 5 test -e "$T/copied" && handsfs umount "$M" && [ ! -e "$M.sock" ] && handsfs mount "$S" "$M" && handsfs umount "$M"
+    eventually 20 test -e "$T/copied" && handsfs umount "$M" && [ ! -e "$M.sock" ] && handsfs mount "$S" "$M" && handsfs umount "$M"
     r=$?
     kill "$holder"
     return "$r"

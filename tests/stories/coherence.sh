@@ -70,7 +70,7 @@ unannounced()
     cat "$M/u" >/dev/null 2>&1
     ls "$M" >/dev/null
     later 0.3 'printf newer-longer >u'
-    eventually 2 grep -qx newer-longer "$M/u"
+    eventually 5 grep -qx newer-longer "$M/u"
 }
 it_holds "a change that no command announced is seen within a second" unannounced
 

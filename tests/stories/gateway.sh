@@ -79,7 +79,7 @@ s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 s.sendall(json.dumps(dict(jsonrpc="2.0", id=1, method="exec", params=dict(command="echo x >up; setsid sleep 987612 & sleep 987612"))).encode() + b"\n")
 while not os.path.exists(sys.argv[2] + "/up"): time.sleep(0.01)
 s.close()' "$M.sock" "$M" &&
-        eventually 3 sh -c "[ \$($HANDSFS exec -n $S -- 'grep -l \"slee[p].987612\" /proc/[0-9]*/cmdline 2>/dev/null | wc -l') = 0 ]"
+        eventually 20 sh -c "[ \$($HANDSFS exec -n $S -- 'grep -l \"slee[p].987612\" /proc/[0-9]*/cmdline 2>/dev/null | wc -l') = 0 ]"
 }
 it_holds "a client that hangs up cancels its commands" hang_up
 

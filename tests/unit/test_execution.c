@@ -254,7 +254,7 @@ START_TEST(a_hand_that_is_silent_after_the_deadline_hides_nothing)
     ck_assert(outcome.result.timed_out);
     ck_assert_str_eq(outcome.text[0], "par");
     ck_assert_uint_ge(outcome.result.duration_ms, EXECUTION_KILL_WAIT_MS);
-    ck_assert_uint_lt(outcome.result.duration_ms, 100 + EXECUTION_KILL_WAIT_MS + 2000);
+    ck_assert_uint_lt(outcome.result.duration_ms, 100 + EXECUTION_KILL_WAIT_MS + 15000);
     hear_credit(&rig, WIRE_STDOUT, 3);
     hand_hear(&rig, WIRE_EXEC_KILL);
     say_exit(&rig, id, &e); /* late: no breach, and it is forgotten */

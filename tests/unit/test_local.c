@@ -375,7 +375,7 @@ START_TEST(a_frozen_hand_is_running_takes_no_more_connections_in_time_and_can_be
     ck_assert_int_lt(count, 64);
     ck_assert_int_eq(err.code, ERROR_NO_ANSWER);
     ck_assert_uint_ge(clock_now_ms(), before + 200);
-    ck_assert_uint_lt(clock_now_ms(), before + 5000);
+    ck_assert_uint_lt(clock_now_ms(), before + 20000);
     sandbox_release(&again);
     bed_provision(&spec, &again);
     ck_assert_str_eq(again.id, sandbox.id);
