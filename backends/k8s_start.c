@@ -26,6 +26,7 @@
 #define SAY_BYTES 160
 #define UPLOAD_FAILURES 3
 #define UPLOAD_PAUSE_MS 2000 /* between two */
+#define TOLD_MS 15000      /* for the API to tell that a container has ended: nodes may be busy */
 #define UNANSWERED 3       /* requests to make a Pod, until that is an error */
 #define MAKER_BYTES 20
 #define PAUSE_NS 100000000
@@ -48,6 +49,7 @@ struct start {
     uint64_t waits_ms;         /* likewise, for the hand */
     bool uploaded;
     unsigned failures; /* of uploads */
+    uint64_t failed_ms; /* the first of them */
     uint64_t again_ms; /* when the next one is due */
 };
 
@@ -202,11 +204,13 @@ static int give_up(const struct start *start, struct error *err)
 
 /* The hand's turn. Others may be at it, too: who is late finds the container gone on, which is
  * all that was wanted; or finds that it ended under the upload, in any way that a program can end.
- * The API tells of that end some time after it, so nothing is believed before it had this time. */
+ * The API tells of that end some time after it, so nothing is believed before it had this time,
+ * unless it is a stream that failed, in which the container took part to the end. */
 static int put_hand(struct start *start, struct error *err)
 {
     json_auto_t *pod = NULL;
     struct error why = {0};
+    uint64_t now;
 
     if (k8s_upload(start->target, start->name, K8S_HAND_CONTAINER, K8S_HAND_DIR, start->deadline_ms,
                    &why) == 0) {
@@ -218,11 +222,14 @@ static int put_hand(struct start *start, struct error *err)
         return -1;
     }
     log_trace("Pod %s: %s", start->name, why.message);
-    if (start->view.stage == K8S_WAITS && ++start->failures >= UPLOAD_FAILURES) {
+    now = clock_now_ms();
+    start->failed_ms = start->failures++ == 0 ? now : start->failed_ms;
+    if (start->view.stage == K8S_WAITS && start->failures >= UPLOAD_FAILURES &&
+        (why.code == ERROR_NO_ANSWER || now - start->failed_ms >= TOLD_MS)) {
         *err = why;
         return -1;
     }
-    start->again_ms = clock_now_ms() + UPLOAD_PAUSE_MS;
+    start->again_ms = now + UPLOAD_PAUSE_MS;
     return 0;
 }
 

@@ -167,14 +167,14 @@ void setup_session(void)
     S.created = ready ? created : S.created;
 }
 
-/* Nothing runs in it, and its files are gone: as the row found it. */
+/* Nothing runs in it any more, and its files are gone: as the row found it. */
 static bool left_clean(struct session *s)
 {
     static const char clean[] =
-        "for p in /proc/[0-9]*; do"
+        "until n=0; for p in /proc/[0-9]*; do"
         "  { read -r name <$p/comm; } 2>/dev/null || continue;"
-        "  [ $p = /proc/$$ ] || [ \"$name\" = hand ] || kill -KILL ${p#/proc/} 2>/dev/null; "
-        "done; find /workspace /tmp /var/tmp -xdev -mindepth 1 -delete";
+        "  [ $p = /proc/$$ ] || [ \"$name\" = hand ] || ! kill -KILL ${p#/proc/} 2>/dev/null || n=1; "
+        "done; [ $n = 0 ]; do :; done; find /workspace /tmp /var/tmp -xdev -mindepth 1 -delete";
     struct run run;
 
     if (link_state(s->link) != LINK_UP) {

@@ -296,12 +296,13 @@ static void add_connection(struct fake_engine *fake, int fd)
     pthread_mutex_unlock(&fake->lock);
 }
 
+/* A request that was sent before the server is to stop has come, however slow this thread is. */
 static void *accept_all(void *arg)
 {
     struct fake_engine *fake = arg;
     struct pollfd fds[] = {{.fd = fake->listener, .events = POLLIN}, {.fd = fake->quit[0], .events = POLLIN}};
 
-    while (poll(fds, 2, -1) >= 0 && fds[1].revents == 0) {
+    while (poll(fds, 2, -1) >= 0 && (fds[0].revents != 0 || fds[1].revents == 0)) {
         int fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0) {

@@ -123,6 +123,8 @@ const char *fake_exec_head(const struct fake_exec *fake, unsigned number)
 
 void fake_exec_stop(struct fake_exec *fake)
 {
+    /* Who has connected is served; who has not, because its time was over, is not waited for. */
+    (void)shutdown(fake->listener, SHUT_RDWR);
     pthread_join(fake->thread, NULL);
     close(fake->listener);
     unlink(fake->path);

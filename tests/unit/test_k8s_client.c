@@ -16,7 +16,7 @@
 #include "tests/unit/fake_engine.h"
 
 #define PATIENCE_MS 30000
-#define SHORT_MS 300
+#define SHORT_MS 1000 /* for what never comes; the request must have come before */
 #define POD "/api/v1/namespaces/n/pods/p"
 #define WATCH "GET /api/v1/namespaces/n/pods[?]watch=true*"
 #define UNAUTHORIZED "{\"kind\":\"Status\",\"reason\":\"Unauthorized\",\"message\":\"no\",\"code\":401}"

@@ -15,7 +15,7 @@
 #include "tests/unit/fake_exec.h"
 
 #define PATIENCE_MS 30000
-#define SHORT_MS 300
+#define SHORT_MS 1000
 #define V4 "v4.channel.k8s.io"
 #define V5 "v5.channel.k8s.io"
 #define SUCCESS "{\"metadata\":{},\"status\":\"Success\"}"

@@ -120,9 +120,9 @@ END_TEST
 
 START_TEST(an_upload_that_breaks_off_is_made_again)
 {
-    cluster.broken = 2;
+    cluster.broken = 3; /* such news may be late, so more of them than of a stream's are no error */
     assert_provisioned();
-    ck_assert_uint_eq(cluster_count("exec upload"), 3);
+    ck_assert_uint_eq(cluster_count("exec upload"), 4);
 }
 END_TEST
 
@@ -420,7 +420,7 @@ START_TEST(a_pod_whose_node_does_not_answer_is_not_said_to_be_gone)
 {
     assert_provisioned();
     cluster.ends_slowly = true;
-    assert_fault(sandbox_destroy(&backend_k8s, "s1", clock_now_ms() + 200, &err), ERROR_NO_ANSWER,
+    assert_fault(sandbox_destroy(&backend_k8s, "s1", clock_now_ms() + 2000, &err), ERROR_NO_ANSWER,
                  "node-1 may not answer");
     ck_assert_ptr_nonnull(cluster_pod(POD));
 }
