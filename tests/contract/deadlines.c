@@ -46,7 +46,7 @@ END_TEST
 
 START_TEST(a_deadline_keeps_what_was_written)
 {
-    struct run run = session_exec(&S, "printf out; printf err >&2; sleep 300", 3000);
+    struct run run = session_exec(&S, "printf out; printf err >&2; sleep 300", 5000);
 
     assert_ran(run);
     ck_assert(run.result.timed_out);
@@ -112,7 +112,7 @@ START_TEST(a_killed_parent_hides_no_survivor)
     struct run run = session_exec(&S, SABOTAGE "kill -9 $PPID\nsleep 987322", 1000);
 
     assert_ran(run);
-    ck_assert(run.result.timed_out || session_count(&S, "sleep 987322") == 0);
+    ck_assert(run.result.timed_out || session_wait_count(&S, "sleep 987322", 0, 10000) == 0);
 }
 END_TEST
 
@@ -183,7 +183,7 @@ START_TEST(a_deadline_hurts_no_other_command)
     run = session_exec(&S, "sleep 300", 300);
     assert_ran(run);
     ck_assert(run.result.timed_out);
-    ck_assert_int_eq(session_count(&S, "sleep 987656"), 1);
+    ck_assert_int_eq(session_wait_count(&S, "sleep 987656", 1, 10000), 1); /* it may have been setsid still */
 }
 END_TEST
 

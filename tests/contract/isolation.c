@@ -142,14 +142,16 @@ static bool is_cluster(void)
     return strcmp(fixture.backend->name, "k8s") == 0;
 }
 
+#define LIMIT_MS 180000 /* until a shell has taken in what is too much, on a busy machine */
+
 static void check_limit(int which)
 {
     static const char *const commands[] = {
-        "for i in $(seq 200); do sleep 30 & done 2>/dev/null; jobs -p | wc -l",
+        "for i in $(seq 200); do sleep 300 & done 2>/dev/null; jobs -p | wc -l",
         "x=$(head -c 600M /dev/zero | tr '\\0' x); echo ${#x}",
         "s=$(date +%s%N); while [ $(($(date +%s%N) - s)) -lt 2000000000 ]; do :; done",
     };
-    struct run run = session_exec(&S, commands[which], 60000);
+    struct run run = session_exec(&S, commands[which], LIMIT_MS);
 
     assert_ran(run);
     if (which == 0) {
@@ -242,11 +244,7 @@ START_TEST(hostile_variables_corrupt_nothing)
     run = session_exec(&S, "/bin/sleep 987700 & /bin/sleep 987700", 500);
     assert_ran(run);
     ck_assert(run.result.timed_out);
-    run = session_exec(&S, "/bin/sleep 0; n=0; for p in /proc/[0-9]*/comm; do read -r c <$p; "
-                           "[ \"$c\" = sleep ] && n=$((n + 1)); done 2>/dev/null; echo \"n=$n\"",
-                       20000);
-    assert_ran(run);
-    ck_assert_ptr_nonnull(strstr(buffer_text(&run.result.out[0]), "n=0"));
+    assert_no_sleep_is_left(&S);
     session_close(&S, true);
 }
 END_TEST

@@ -325,6 +325,20 @@ int session_wait_count(struct session *s, const char *prefix, int want, unsigned
     return n;
 }
 
+void assert_no_sleep_is_left(struct session *s)
+{
+    uint64_t until_ms = clock_now_ms() + 10000;
+    struct run run;
+
+    do {
+        run = session_exec(s, "/bin/sleep 0; n=0; for p in /proc/[0-9]*/comm; do read -r c <$p; "
+                              "[ \"$c\" = sleep ] && n=$((n + 1)); done 2>/dev/null; echo \"n=$n\"",
+                           20000);
+        assert_ran(run);
+    } while (strstr(buffer_text(&run.result.out[0]), "n=0") == NULL && clock_now_ms() < until_ms);
+    ck_assert_ptr_nonnull(strstr(buffer_text(&run.result.out[0]), "n=0"));
+}
+
 /* ---- Files -------------------------------------------------------------------------------------- */
 
 struct reading {

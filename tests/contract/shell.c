@@ -31,7 +31,7 @@ static struct run run_in(const char *shell, const char *command, uint64_t timeou
 static void play(const char *shell, const struct line *line)
 {
     for (; line->command != NULL; line++) {
-        struct run run = run_in(shell, line->command, line->code == TIMES_OUT ? 1000 : 30000, false);
+        struct run run = run_in(shell, line->command, line->code == TIMES_OUT ? 4000 : 30000, false);
         const char *text;
 
         assert_ran(run);
