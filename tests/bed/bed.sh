@@ -121,7 +121,7 @@ bed_network_start()
     bed_pid "$D/network.pid" >/dev/null && return 0
     setsid unshare --net bash -c 'echo $$ >"$0network.pid"; exec -a "$0" sleep infinity' "$D/" \
         </dev/null >/dev/null 2>&1 8>&- &
-    bed_wait 5 bed_pid "$D/network.pid" || bed_die 'no network namespace can be made here'
+    bed_wait 30 bed_pid "$D/network.pid" || bed_die 'no network namespace can be made here'
 }
 
 # In the bed's network, in a session of its own.

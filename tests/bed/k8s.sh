@@ -9,7 +9,7 @@ kubectl() { "$HANDSFS_BED_KUBECTL" --kubeconfig "$HANDSFS_BED_ADMIN" -n handsfs 
 
 k8s_answers()
 {
-    [ -x "$HANDSFS_BED_KUBECTL" ] && [ -r "$HANDSFS_BED_ADMIN" ] && kubectl --request-timeout 10s get node bed
+    [ -x "$HANDSFS_BED_KUBECTL" ] && [ -r "$HANDSFS_BED_ADMIN" ] && kubectl --request-timeout 60s get node bed
 }
 
 k8s_begin()
