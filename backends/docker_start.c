@@ -31,15 +31,9 @@ static void missing_release(struct missing *missing)
     }
 }
 
-/* One level: whether it is there; where not, it is noted. */
-static int look_at(struct docker_engine *engine, const char *id, const char *path, uint64_t deadline_ms,
-                   struct missing *missing, struct error *err)
+/* One level that was looked at; where it is not there, it is noted. */
+static int take_level(const char *path, enum docker_path_kind kind, struct missing *missing, struct error *err)
 {
-    enum docker_path_kind kind = DOCKER_PATH_NONE;
-
-    if (missing->count == 0 && docker_archive_kind(engine, id, path, deadline_ms, &kind, err) < 0) {
-        return -1; /* below something that is missing all is */
-    }
     if (kind == DOCKER_PATH_DIRECTORY) {
         return 0;
     }
@@ -57,6 +51,8 @@ static int look_at(struct docker_engine *engine, const char *id, const char *pat
     return 0;
 }
 
+/* Nothing is looked at twice: for each look the engine mounts the container's root, which takes it several times as
+ * long as to inspect the container. */
 static int find_missing(struct docker_engine *engine, const char *id, const char *workdir,
                         uint64_t deadline_ms, struct missing *missing, struct error *err)
 {
@@ -73,13 +69,16 @@ static int find_missing(struct docker_engine *engine, const char *id, const char
         return 0;
     }
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        enum docker_path_kind above = DOCKER_PATH_NONE; /* below something that is missing all is */
+
         *slash = '\0';
-        if (look_at(engine, id, path, deadline_ms, missing, err) < 0) {
+        if ((missing->count == 0 && docker_archive_kind(engine, id, path, deadline_ms, &above, err) < 0) ||
+            take_level(path, above, missing, err) < 0) {
             return -1;
         }
         *slash = '/';
     }
-    return look_at(engine, id, path, deadline_ms, missing, err);
+    return take_level(path, kind, missing, err);
 }
 
 static int put_hand_and_workdir(struct docker_engine *engine, const char *id, const char *workdir, uint32_t uid,

@@ -174,6 +174,31 @@ START_TEST(a_session_is_made_and_started_with_the_hand_inside)
 }
 END_TEST
 
+/* Each look at a path makes the engine mount the container's root. */
+START_TEST(a_workdir_that_is_missing_is_looked_for_once_and_put_in_with_the_hand)
+{
+    no_name();
+    image_is_there();
+    is_created();
+    by_id(&(struct says){.status = "created", OURS});
+    fake_engine_answer(fake, "HEAD " THIS "/archive[?]path=%2Fworkspace%2F.", 404, NULL);
+    fake_engine_answer(fake, "HEAD " THIS "/archive[?]path=%2Fworkspace", 404, NULL);
+    takes_files();
+    fake_engine_answer(fake, "POST " THIS "/start", 204, NULL);
+    by_id(&(struct says){.status = "running", OURS});
+    provisioned(true);
+    ck_assert_uint_eq(heard("HEAD " THIS "/archive?path=%2Fworkspace"), 2);
+    ck_assert_uint_eq(heard("PUT"), 1);
+    for (unsigned i = 0; i < fake_engine_count(fake); i++) {
+        const struct fake_heard *put = fake_engine_heard(fake, i);
+
+        if (strncmp(put->line, "PUT", 3) == 0) {
+            ck_assert_ptr_nonnull(memmem(put->body, put->length, "workspace/", strlen("workspace/")));
+        }
+    }
+}
+END_TEST
+
 START_TEST(a_running_one_is_found_and_left_as_it_is)
 {
     by_name(&(struct says){.status = "running", OURS});
@@ -487,6 +512,7 @@ UNIT_SUITE(docker_life)
 {
     tcase_add_checked_fixture(tcase, open_all, close_all);
     tcase_add_test(tcase, a_session_is_made_and_started_with_the_hand_inside);
+    tcase_add_test(tcase, a_workdir_that_is_missing_is_looked_for_once_and_put_in_with_the_hand);
     tcase_add_test(tcase, a_running_one_is_found_and_left_as_it_is);
     tcase_add_test(tcase, a_container_without_our_label_is_refused_and_left_alone);
     tcase_add_test(tcase, another_sessions_label_is_no_label_of_ours);
