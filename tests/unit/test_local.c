@@ -104,6 +104,7 @@ START_TEST(twenty_processes_at_once_make_one_sandbox)
 {
     char lines[RACERS * 64 + 1] = "";
     int start[2], out[2];
+    pid_t racers[RACERS];
     int creators = 0;
     size_t used = 0;
     ssize_t n;
@@ -112,7 +113,9 @@ START_TEST(twenty_processes_at_once_make_one_sandbox)
     ck_assert_int_eq(pipe(start), 0);
     ck_assert_int_eq(pipe(out), 0);
     for (int i = 0; i < RACERS; i++) {
-        if (fork() == 0) {
+        racers[i] = fork();
+        ck_assert_int_ge(racers[i], 0);
+        if (racers[i] == 0) {
             close(start[1]);
             race(start[0], out[1]);
         }
@@ -125,7 +128,7 @@ START_TEST(twenty_processes_at_once_make_one_sandbox)
     for (int i = 0; i < RACERS; i++) {
         int status;
 
-        ck_assert_int_gt(wait(&status), 0);
+        ck_assert_int_eq(waitpid(racers[i], &status, 0), racers[i]);
         ck_assert_int_eq(status, 0);
     }
     ck_assert_uint_eq(used, RACERS * 34);
