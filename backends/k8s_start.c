@@ -26,7 +26,7 @@
 #define SAY_BYTES 160
 #define UPLOAD_FAILURES 3
 #define UPLOAD_PAUSE_MS 2000 /* between two */
-#define TOLD_MS 15000      /* for the API to tell that a container has ended: nodes may be busy */
+#define TOLD_MS 15000        /* for the API to tell that a container has ended: nodes may be busy */
 #define UNANSWERED 3       /* requests to make a Pod, until that is an error */
 #define MAKER_BYTES 20
 #define PAUSE_NS 100000000
@@ -48,9 +48,9 @@ struct start {
     uint64_t unschedulable_ms; /* since then; 0: it is not */
     uint64_t waits_ms;         /* likewise, for the hand */
     bool uploaded;
-    unsigned failures; /* of uploads */
+    unsigned failures;  /* of uploads */
     uint64_t failed_ms; /* the first of them */
-    uint64_t again_ms; /* when the next one is due */
+    uint64_t again_ms;  /* when the next one is due */
 };
 
 static void start_release(struct start *start)

@@ -8,6 +8,7 @@
 #include "sandbox/clock.h"
 
 #define PROVISION_MS 110000
+#define SETTLE_MS 10000 /* for the killed to be reaped, and the started to be executed */
 #define NAME_BYTES 64
 
 struct fixture fixture;
@@ -314,9 +315,9 @@ int session_count(struct session *s, const char *prefix)
     return atoi(session_output(s, command));
 }
 
-int session_wait_count(struct session *s, const char *prefix, int want, unsigned ms)
+int session_wait_count(struct session *s, const char *prefix, int want)
 {
-    uint64_t until = clock_now_ms() + ms;
+    uint64_t until = clock_now_ms() + SETTLE_MS;
     int n = session_count(s, prefix);
 
     while (n != want && clock_now_ms() < until) {
@@ -327,7 +328,7 @@ int session_wait_count(struct session *s, const char *prefix, int want, unsigned
 
 void assert_no_sleep_is_left(struct session *s)
 {
-    uint64_t until_ms = clock_now_ms() + 10000;
+    uint64_t until_ms = clock_now_ms() + SETTLE_MS;
     struct run run;
 
     do {

@@ -95,8 +95,8 @@ void session_write_all(struct session *s, struct written *files, size_t count);
 
 /* How many processes inside have a command line that begins with `prefix`. */
 int session_count(struct session *s, const char *prefix);
-/* Waits at most `ms` for that number to become `want`; returns the last number. */
-int session_wait_count(struct session *s, const char *prefix, int want, unsigned ms);
+/* Waits for that number to become `want`, but not for ever; returns the last number. */
+int session_wait_count(struct session *s, const char *prefix, int want);
 /* That no process inside is a sleep, or will be in a moment: the killed are gone when somebody has reaped them. By
  * the shell's own means, for surroundings whose programs lie. */
 void assert_no_sleep_is_left(struct session *s);

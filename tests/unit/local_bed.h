@@ -2,8 +2,6 @@
 #ifndef HANDSFS_TESTS_UNIT_LOCAL_BED_H
 #define HANDSFS_TESTS_UNIT_LOCAL_BED_H
 
-#include <sys/types.h>
-
 #include "backends/local_process.h"
 #include "sandbox/sandbox.h"
 
@@ -20,7 +18,8 @@ int bed_callers(void);
 void bed_open(void);
 void bed_close(void);
 
-/* In a test: from here on as the caller of this number. */
+/* In a test: from here on as the caller of this number, and as the parent of all hands of whom nobody else is,
+ * dead or alive: wait(2) only for who is meant. */
 void bed_become(int caller);
 
 uint64_t bed_deadline(void);
